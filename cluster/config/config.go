@@ -1,0 +1,159 @@
+package config
+
+import (
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Default values; Spark's own where Spark has the setting.
+const (
+	DefaultPort            = 7077
+	DefaultWebUIPort       = 8080
+	DefaultRESTPort        = 6066
+	DefaultFailoverTimeout = 500 * time.Millisecond
+	DefaultWorkerTimeout   = 60 * time.Second
+	DefaultAppTimeout      = 120 * time.Second
+	DefaultPortMaxRetries  = 16
+	DefaultLogLevel        = "info"
+)
+
+// Address is a host and port of the cluster list, exactly as the operator wrote it. Hosts are not resolved here: they
+// are resolved at each dial, so that a moved master is found again.
+type Address struct {
+	Host string
+	Port int
+}
+
+// String gives host:port, with brackets around an IPv6 host.
+func (a Address) String() string {
+	host := strings.TrimSuffix(strings.TrimPrefix(a.Host, "["), "]")
+	return net.JoinHostPort(host, strconv.Itoa(a.Port))
+}
+
+// Config is the whole configuration of one master. Load fills it; a zero Config is not usable, start from Default.
+type Config struct {
+	// Host is the address that the cluster port binds to.
+	Host string
+	// Port is the cluster port: Spark's RPC and the internal connections share it. It never walks to another number.
+	Port int
+	// AdvertiseHost is the name by which workers, applications and the other masters reach this one.
+	AdvertiseHost string
+	// Cluster lists every master in the order given; it contains this one exactly once.
+	Cluster []Address
+
+	// WebUIHost is the address that the web UI binds to ("0.0.0.0" unless SPARK_LOCAL_IP is set).
+	WebUIHost string
+	// WebUIPort is the first port tried for the web UI; 0 takes any free one.
+	WebUIPort int
+	// PublicHost is the host name shown in web URLs (SPARK_PUBLIC_DNS, else AdvertiseHost).
+	PublicHost string
+	// RESTEnabled, RESTHost and RESTPort belong to the REST submission gateway.
+	RESTEnabled bool
+	RESTHost    string
+	RESTPort    int
+	// PortMaxRetries is how many ports above the first the web UI and REST may try.
+	PortMaxRetries int
+
+	// DataDir holds the Raft log, the snapshots and the identity of this node.
+	DataDir string
+	// FailoverTimeout sets Raft's heartbeat time-out, election time-out and the leader's lease.
+	FailoverTimeout time.Duration
+	// LogLevel is one of trace, debug, info, warn, error; LogJSON selects one JSON object per line.
+	LogLevel string
+	LogJSON  bool
+	// AdminTokenFile names a file whose first line must be presented by callers that change anything; empty: only
+	// loopback callers may.
+	AdminTokenFile string
+
+	// Deploy holds the scheduling and life cycle settings that Spark's master reads.
+	Deploy Deploy
+	// UI holds what the pages show.
+	UI UI
+	// MessageMaxBytes bounds one RPC message of a registered peer (spark.rpc.message.maxSize, bytes).
+	MessageMaxBytes int
+
+	// Warnings are remarks about settings that have no effect; the caller logs them once.
+	Warnings []string
+}
+
+// Deploy are the settings of the scheduler and of the life cycle of workers and applications.
+type Deploy struct {
+	// WorkerTimeout: a worker silent for longer is DEAD (spark.worker.timeout).
+	WorkerTimeout time.Duration
+	// RecoveryTimeout: how long a new leader lists a peer as awaited (spark.deploy.recoveryTimeout, else WorkerTimeout).
+	RecoveryTimeout time.Duration
+	// AppTimeout: an unreachable application ends as FAILED after it (spark.raftmaster.app.timeout).
+	AppTimeout time.Duration
+	// DeadWorkerPersistence: DEAD workers are forgotten after (n+1) worker time-outs (spark.dead.worker.persistence).
+	DeadWorkerPersistence int
+	// RetainedApplications and RetainedDrivers bound the finished ones that are remembered.
+	RetainedApplications int
+	RetainedDrivers      int
+	// MaxExecutorRetries: failures in a row without a running executor that end an application; negative: never.
+	MaxExecutorRetries int
+	// SpreadOutApps spreads the executors of an application over as many workers as possible.
+	SpreadOutApps bool
+	// SpreadOutDrivers does so for drivers.
+	SpreadOutDrivers bool
+	// WorkerSelectionPolicy orders usable workers; one of WorkerSelectionPolicies.
+	WorkerSelectionPolicy string
+	// DefaultCores is the core limit of an application that sets none.
+	DefaultCores int
+	// MaxDrivers caps the drivers running at once.
+	MaxDrivers int
+}
+
+// UI are the settings of the pages.
+type UI struct {
+	// ReverseProxy and ReverseProxyURL are spark.ui.reverseProxy and spark.ui.reverseProxyUrl.
+	ReverseProxy    bool
+	ReverseProxyURL string
+	// Title replaces the page title when set (spark.master.ui.title).
+	Title string
+	// AllowFramingFrom names a site that may frame the pages (spark.ui.allowFramingFrom).
+	AllowFramingFrom string
+	// XXSSProtection is sent as X-XSS-Protection (spark.ui.xXssProtection).
+	XXSSProtection string
+	// ContentSecurityPolicy sends a Content-Security-Policy with every page.
+	ContentSecurityPolicy bool
+	// KillEnabled allows kill buttons (spark.ui.killEnabled).
+	KillEnabled bool
+}
+
+// Default is a cluster of one on every interface's first non-loopback address; Load starts from it.
+func Default() Config {
+	return Config{
+		Port: DefaultPort, WebUIPort: DefaultWebUIPort, RESTEnabled: true, RESTPort: DefaultRESTPort,
+		WebUIHost: "0.0.0.0", PortMaxRetries: DefaultPortMaxRetries,
+		FailoverTimeout: DefaultFailoverTimeout, LogLevel: DefaultLogLevel,
+		MessageMaxBytes: 128 << 20,
+		Deploy: Deploy{
+			WorkerTimeout: DefaultWorkerTimeout, RecoveryTimeout: DefaultWorkerTimeout, AppTimeout: DefaultAppTimeout,
+			DeadWorkerPersistence: 15, RetainedApplications: 200, RetainedDrivers: 200, MaxExecutorRetries: 10,
+			SpreadOutApps: true, SpreadOutDrivers: true, WorkerSelectionPolicy: "CORES_FREE_DESC",
+			DefaultCores: math.MaxInt32, MaxDrivers: math.MaxInt32,
+		},
+		UI: UI{XXSSProtection: "0", ContentSecurityPolicy: true, KillEnabled: true},
+	}
+}
+
+// Advertise is the address by which everybody else knows this master; it is an element of Cluster.
+func (c Config) Advertise() Address { return Address{Host: c.AdvertiseHost, Port: c.Port} }
+
+// MasterURL is spark://host:port of this master alone, the form that workers and applications compare.
+func (c Config) MasterURL() string { return "spark://" + c.Advertise().String() }
+
+// ClusterURL is spark://a:p,b:p,c:p: what workers and applications are given.
+func (c Config) ClusterURL() string {
+	parts := make([]string, len(c.Cluster))
+	for i, a := range c.Cluster {
+		parts[i] = a.String()
+	}
+	return "spark://" + strings.Join(parts, ",")
+}
+
+// BindAddress is host:port that the cluster port listens on.
+func (c Config) BindAddress() string { return Address{Host: c.Host, Port: c.Port}.String() }
