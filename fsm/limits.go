@@ -1,0 +1,25 @@
+package fsm
+
+// Limits of the package, in one place. All are checked before anything of that size is allocated.
+const (
+	// MaxCommandBytes is raft's suggested size of an entry.
+	MaxCommandBytes = 512 << 10
+	// MaxPayloadCommandBytes holds for RegisterApplication alone, which carries a payload.
+	MaxPayloadCommandBytes = 640 << 10
+	// MaxPayloadBytes bounds the payload itself.
+	MaxPayloadBytes = 512 << 10
+	// MaxIDBytes bounds identifiers, hosts and names of resources.
+	MaxIDBytes = 255
+	// MaxTextBytes bounds names, URLs, reasons and messages that are stored.
+	MaxTextBytes = 8 << 10
+	// MaxListEntries bounds lists inside a command that are stored (resources, addresses, targets).
+	MaxListEntries = 4096
+	// maxSnapshotRecordBytes bounds one record of a snapshot.
+	maxSnapshotRecordBytes = 8 << 20
+	// maxDecodeDepth and maxInitLen protect the msgpack decoder.
+	maxDecodeDepth = 16
+	maxInitLen     = 1024
+)
+
+// MaxPlacements bounds a PlaceExecutors command, so that it fits into MaxCommandBytes.
+const MaxPlacements = 1024

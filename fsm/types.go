@@ -1,0 +1,310 @@
+package fsm
+
+import "strconv"
+
+// Address is where a peer's RPC environment listens: what Spark calls an RpcAddress. Host is kept as the peer gave it.
+type Address struct {
+	Host string
+	Port int
+}
+
+// String gives host:port, the form Spark shows and compares.
+func (a Address) String() string { return a.Host + ":" + strconv.Itoa(a.Port) }
+
+// IsZero tells whether no address is known.
+func (a Address) IsZero() bool { return a.Host == "" && a.Port == 0 }
+
+// Resource is a named set of addresses ("gpu" -> "0","1"): what a worker offers, or what an executor was given.
+type Resource struct {
+	Name      string
+	Addresses []string
+}
+
+// ResourceAmount is a number of addresses of one resource that each executor of a profile needs.
+type ResourceAmount struct {
+	Name   string
+	Amount int
+}
+
+// Profile is the description of an executor that the master schedules by (B-181). Cores nil means that the application
+// did not ask for a number: one executor per worker and pass, with as many cores as it gets (B-179). MemoryMB 0 means
+// the application's default. Only custom resources belong in Resources.
+type Profile struct {
+	ID        int
+	Cores     *int
+	MemoryMB  int
+	Resources []ResourceAmount
+}
+
+// ProfileTarget is the absolute number of executors that an application wants of one profile (B-131).
+type ProfileTarget struct {
+	Profile Profile
+	Total   int
+}
+
+// ProfileState is what an application holds and wants of one profile.
+type ProfileState struct {
+	Profile Profile
+	// Target is the absolute number of executors wanted; UnlimitedExecutors means without limit.
+	Target int
+	// Executors counts those held: LAUNCHING and RUNNING (B-182).
+	Executors int
+}
+
+// UnlimitedExecutors and UnlimitedCores are Spark's Int.MaxValue, its way to say "no limit" (ApplicationInfo.scala).
+const (
+	UnlimitedExecutors = 1<<31 - 1
+	UnlimitedCores     = 1<<31 - 1
+)
+
+// DefaultProfileID is Spark's ResourceProfile.DEFAULT_RESOURCE_PROFILE_ID.
+const DefaultProfileID = 0
+
+// ExecutorKey names an executor: unique in a cluster for ever, because neither part is ever reused.
+type ExecutorKey struct {
+	AppID  string
+	ExecID int
+}
+
+// String gives Spark's full executor id, "app/exec" (B-205).
+func (k ExecutorKey) String() string { return k.AppID + "/" + strconv.Itoa(k.ExecID) }
+
+// WorkerState is the state of a worker's entry.
+type WorkerState uint8
+
+// Worker states. UNKNOWN, which Spark needs for its recovery, does not exist here.
+const (
+	WorkerAlive WorkerState = iota + 1
+	WorkerDead
+	WorkerDecommissioned
+)
+
+// String gives Spark's name (WorkerState.scala).
+func (s WorkerState) String() string {
+	switch s {
+	case WorkerAlive:
+		return "ALIVE"
+	case WorkerDead:
+		return "DEAD"
+	case WorkerDecommissioned:
+		return "DECOMMISSIONED"
+	}
+	return "WorkerState(" + strconv.Itoa(int(s)) + ")"
+}
+
+// AppState is the state of an application.
+type AppState uint8
+
+// Application states.
+const (
+	AppWaiting AppState = iota + 1
+	AppRunning
+	AppFinished
+	AppFailed
+	AppKilled
+)
+
+// String gives Spark's name (ApplicationState.scala).
+func (s AppState) String() string {
+	switch s {
+	case AppWaiting:
+		return "WAITING"
+	case AppRunning:
+		return "RUNNING"
+	case AppFinished:
+		return "FINISHED"
+	case AppFailed:
+		return "FAILED"
+	case AppKilled:
+		return "KILLED"
+	}
+	return "AppState(" + strconv.Itoa(int(s)) + ")"
+}
+
+// Finished tells whether the state is a final one.
+func (s AppState) Finished() bool { return s == AppFinished || s == AppFailed || s == AppKilled }
+
+// ExecutorState is the state of an executor; the numbers are the ordinals of Spark's ExecutorState.scala (B-120).
+type ExecutorState uint8
+
+// Executor states.
+const (
+	ExecutorLaunching      ExecutorState = 0
+	ExecutorRunning        ExecutorState = 1
+	ExecutorKilled         ExecutorState = 2
+	ExecutorFailed         ExecutorState = 3
+	ExecutorLost           ExecutorState = 4
+	ExecutorExited         ExecutorState = 5
+	ExecutorDecommissioned ExecutorState = 6
+)
+
+var executorStateNames = [...]string{"LAUNCHING", "RUNNING", "KILLED", "FAILED", "LOST", "EXITED", "DECOMMISSIONED"}
+
+// String gives Spark's name.
+func (s ExecutorState) String() string {
+	if int(s) < len(executorStateNames) {
+		return executorStateNames[s]
+	}
+	return "ExecutorState(" + strconv.Itoa(int(s)) + ")"
+}
+
+// Finished tells whether the executor has ended. DECOMMISSIONED has not (B-120).
+func (s ExecutorState) Finished() bool { return s >= ExecutorKilled && s <= ExecutorExited }
+
+// Valid tells whether the number is one of Spark's states.
+func (s ExecutorState) Valid() bool { return s <= ExecutorDecommissioned }
+
+// Settings are the limits that Apply needs. They are replicated, because replicas may be configured differently.
+type Settings struct {
+	// MaxExecutorRetries is spark.deploy.maxExecutorRetries; negative means no limit (B-124).
+	MaxExecutorRetries int
+	// RetainedApplications and RetainedDrivers bound the completed lists (B-113, B-139).
+	RetainedApplications int
+	RetainedDrivers      int
+	// RetainedExecutors bounds the ended executors remembered per application.
+	RetainedExecutors int
+	// LeaderHistory bounds the remembered elections.
+	LeaderHistory int
+}
+
+// DefaultSettings are in force until the first LeaderElected command.
+func DefaultSettings() Settings {
+	return Settings{MaxExecutorRetries: 10, RetainedApplications: 200, RetainedDrivers: 200, RetainedExecutors: 100,
+		LeaderHistory: 64}
+}
+
+// LeaderRecord is one election.
+type LeaderRecord struct {
+	Term, Index uint64
+	NodeID      string
+	AtMillis    int64
+	Reason      string
+}
+
+// Worker is a worker's entry. Immutable. Cores and memory are Spark's units: cores, MiB. Times are Unix milliseconds.
+type Worker struct {
+	ID string
+	// Host and Port are what the worker says of itself; Address is its RPC reference, where messages are sent.
+	Host    string
+	Port    int
+	Address Address
+	// Cores and MemoryMB may be below what is used after a worker registered again with less (G-05).
+	Cores, MemoryMB         int
+	CoresUsed, MemoryUsedMB int
+	// Resources are sorted by name, their addresses lexicographically (B-061). ResourcesUsed has only names in use.
+	Resources          []Resource
+	ResourcesUsed      []Resource
+	WebUIURL           string
+	State              WorkerState
+	Families           uint8
+	Release            string
+	RegisteredAtMillis int64
+	DiedAtMillis       int64
+	DiedReason         string
+	// ExecutorCount counts executors booked here, decommissioned ones included.
+	ExecutorCount int
+
+	sum digestSum
+}
+
+// HostPort gives host:port of what the worker says of itself (ExecutorAdded's workerHostPort).
+func (w *Worker) HostPort() string { return Address{Host: w.Host, Port: w.Port}.String() }
+
+// CoresFree may be negative, see Worker.Cores.
+func (w *Worker) CoresFree() int { return w.Cores - w.CoresUsed }
+
+// MemoryFreeMB may be negative, see Worker.MemoryMB.
+func (w *Worker) MemoryFreeMB() int { return w.MemoryMB - w.MemoryUsedMB }
+
+// Live tells whether the worker may hold executors: ALIVE or DECOMMISSIONED.
+func (w *Worker) Live() bool { return w.State == WorkerAlive || w.State == WorkerDecommissioned }
+
+// Ref gives what is needed to send the worker a message.
+func (w *Worker) Ref() WorkerRef {
+	return WorkerRef{ID: w.ID, Address: w.Address, Families: w.Families, Release: w.Release}
+}
+
+// Application is an application, unfinished or completed. Immutable. Times are Unix milliseconds, 0 = not yet.
+type Application struct {
+	ID string
+	// Number is the replicated counter inside ID: the registration (queue) order.
+	Number              uint64
+	Name, User, UIURL   string
+	Driver              Address
+	State               AppState
+	StartMillis         int64
+	EndMillis           int64
+	EndReason           string
+	SubmitStamp         string
+	InitialExecutors    *int
+	MaxCores            *int
+	RequestedCores      int
+	CoresGranted        int            // LAUNCHING and RUNNING executors; a finished application keeps its last value (B-113)
+	Profiles            []ProfileState // in ascending profile id; the default profile is always there
+	NextExecutorID      int
+	ExecutorCount       int // LAUNCHING and RUNNING
+	RunningCount        int // RUNNING
+	DecommissionedCount int // on decommissioned workers, still booked there
+	RetryCount          int
+	Confirmed           bool // the driver has named the id
+	Families            uint8
+	Release             string
+	// IncompatibleWorkers are ids of workers that could not run this application, sorted.
+	IncompatibleWorkers []string
+	// Payload is the application's description as received: opaque here; nil once the application has finished.
+	Payload []byte `codec:"-"`
+	// PayloadSum is the SHA-256 of Payload: it stands for it in the digest.
+	PayloadSum []byte
+	// CompletedSeq orders completed applications; 0 = unfinished.
+	CompletedSeq uint64
+	// RemovedFirst and RemovedNext delimit the numbers of the remembered ended executors.
+	RemovedFirst, RemovedNext uint64
+
+	sum digestSum
+}
+
+// CoresLeft is what the application may still be given: all profiles together (B-176).
+func (a *Application) CoresLeft() int { return a.RequestedCores - a.CoresGranted }
+
+// Ref gives what is needed to send the driver a message.
+func (a *Application) Ref() DriverRef {
+	return DriverRef{AppID: a.ID, Address: a.Driver, Families: a.Families, Release: a.Release}
+}
+
+// Executor is an executor that is booked on a worker. Immutable.
+type Executor struct {
+	AppID           string
+	ID              int
+	WorkerID        string
+	ProfileID       int
+	Cores, MemoryMB int
+	Resources       []Resource
+	// State is LAUNCHING, RUNNING or DECOMMISSIONED. The latter is booked on its worker, but no longer counted in its
+	// application (B-066).
+	State            ExecutorState
+	LaunchedAtMillis int64
+	// Delivered: the worker is known to have received the launch.
+	Delivered bool
+
+	sum digestSum
+}
+
+// Key names the executor.
+func (e *Executor) Key() ExecutorKey { return ExecutorKey{AppID: e.AppID, ExecID: e.ID} }
+
+// RemovedExecutor is an executor that has ended. Immutable.
+type RemovedExecutor struct {
+	AppID, WorkerID, WorkerHost string
+	// WorkerWebUIURL is kept, because the worker's entry may be gone when somebody looks for the logs.
+	WorkerWebUIURL                  string
+	ID, ProfileID                   int
+	Cores, MemoryMB                 int
+	State                           ExecutorState
+	LaunchedAtMillis, EndedAtMillis int64
+	Message                         string
+	ExitStatus                      *int
+	// Seq orders the ended executors of one application.
+	Seq uint64
+
+	sum digestSum
+}
