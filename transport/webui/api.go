@@ -1,0 +1,215 @@
+package webui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+)
+
+// Source tells which node answered a list call, and how far its copy of the state is.
+type Source struct {
+	// Node is the address of the answering master, State its state.
+	Node         string `json:"node"`
+	State        string `json:"state"`
+	Term         uint64 `json:"term"`
+	AppliedIndex uint64 `json:"applied_index"`
+}
+
+// PeersAnswer is the body of /v1/peers.
+type PeersAnswer struct {
+	Source
+	Quorum
+}
+
+// WorkersAnswer is the body of /v1/workers.
+type WorkersAnswer struct {
+	Source
+	Workers []Worker `json:"workers"`
+}
+
+// AppsAnswer is the body of /v1/apps.
+type AppsAnswer struct {
+	Source
+	Apps []App `json:"apps"`
+}
+
+// ExecutorsAnswer is the body of /v1/executors and /v1/executors?app=ID.
+type ExecutorsAnswer struct {
+	Source
+	Executors []Executor `json:"executors"`
+}
+
+// EventsAnswer is the body of /v1/events without ?follow.
+type EventsAnswer struct {
+	Node   string  `json:"node"`
+	Events []Event `json:"events"`
+}
+
+func (h *Handler) source() (Source, Status) {
+	st := h.opts.State.Status()
+	return Source{Node: st.Address, State: st.State, Term: st.Term, AppliedIndex: st.AppliedIndex}, st
+}
+
+// serveHealthz says that the process is up and answers.
+func (h *Handler) serveHealthz(w http.ResponseWriter, r *http.Request) {
+	writeBody(w, r, http.StatusOK, "text/plain;charset=utf-8", []byte("ok\n"))
+}
+
+func (h *Handler) serveReadyz(w http.ResponseWriter, r *http.Request) {
+	health := HealthOf(h.opts.State.Status())
+	h.writeJSON(w, r, statusOf(health.Ready), health)
+}
+
+func (h *Handler) serveLeader(w http.ResponseWriter, r *http.Request) {
+	answer := LeaderOf(h.opts.State.Status())
+	h.writeJSON(w, r, statusOf(answer.IsLeader), answer)
+}
+
+func statusOf(good bool) int {
+	if good {
+		return http.StatusOK
+	}
+	return http.StatusServiceUnavailable
+}
+
+func (h *Handler) serveStatus(w http.ResponseWriter, r *http.Request) {
+	st := h.opts.State.Status()
+	st.Alarms, st.Quorum.Peers = notNil(st.Alarms), notNil(st.Quorum.Peers)
+	h.writeJSON(w, r, http.StatusOK, st)
+}
+
+func (h *Handler) serveAPILeader(w http.ResponseWriter, r *http.Request) {
+	h.writeJSON(w, r, http.StatusOK, LeaderOf(h.opts.State.Status()))
+}
+
+// serveHealth is /readyz for programs that want the verdict in the body and 200 for "I could judge".
+func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) {
+	h.writeJSON(w, r, http.StatusOK, HealthOf(h.opts.State.Status()))
+}
+
+func (h *Handler) servePeers(w http.ResponseWriter, r *http.Request) {
+	src, st := h.source()
+	st.Quorum.Peers = notNil(st.Quorum.Peers)
+	h.writeJSON(w, r, http.StatusOK, PeersAnswer{Source: src, Quorum: st.Quorum})
+}
+
+func (h *Handler) serveWorkers(w http.ResponseWriter, r *http.Request) {
+	src, _ := h.source()
+	h.writeJSON(w, r, http.StatusOK, WorkersAnswer{Source: src, Workers: notNil(h.opts.State.Cluster().Workers)})
+}
+
+func (h *Handler) serveApps(w http.ResponseWriter, r *http.Request) {
+	src, _ := h.source()
+	h.writeJSON(w, r, http.StatusOK, AppsAnswer{Source: src, Apps: notNil(h.opts.State.Cluster().Apps)})
+}
+
+func (h *Handler) serveExecutors(w http.ResponseWriter, r *http.Request) {
+	src, _ := h.source()
+	list := h.opts.State.Executors(r.URL.Query().Get("app"))
+	h.writeJSON(w, r, http.StatusOK, ExecutorsAnswer{Source: src, Executors: notNil(list)})
+}
+
+// serveTransfer is POST /v1/transfer-leadership.
+func (h *Handler) serveTransfer(w http.ResponseWriter, r *http.Request) {
+	if !allowed(w, r, http.MethodPost) || !h.notFromForeignPage(w, r) || !h.authorize(w, r) {
+		return
+	}
+	if h.opts.Leadership == nil {
+		h.writeError(w, r, http.StatusNotImplemented, &Error{Code: CodeRefused, Message: "this master cannot transfer leadership"})
+		return
+	}
+	var req TransferRequest
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
+		h.writeError(w, r, http.StatusBadRequest, &Error{Code: CodeBadRequest, Message: "the body is no transfer request: " + err.Error()})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), transferTimeout)
+	defer cancel()
+	h.opts.Log.Info("leadership transfer asked for", "to", req.To, "dry_run", req.DryRun, "caller", r.RemoteAddr)
+	done, err := h.opts.Leadership.TransferLeadership(ctx, req)
+	if err != nil {
+		h.writeError(w, r, 0, err)
+		return
+	}
+	h.writeJSON(w, r, http.StatusOK, done)
+}
+
+// notFromForeignPage refuses calls that a web page makes through the browser of somebody who may use this API: the
+// pages of this master contain no such call, and a browser always names its origin on a POST.
+func (h *Handler) notFromForeignPage(w http.ResponseWriter, r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	if r.Header.Get("Origin") != "" || (site != "" && site != "none") {
+		h.writeError(w, r, http.StatusForbidden, &Error{Code: CodeUnauthorized, Message: "calls from web pages are refused"})
+		return false
+	}
+	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || mediaType != "application/json" {
+		h.writeError(w, r, http.StatusUnsupportedMediaType, &Error{Code: CodeBadRequest, Message: "the body must be application/json"})
+		return false
+	}
+	return true
+}
+
+// writeJSON sends v as indented JSON with a final newline.
+func (h *Handler) writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
+	body, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		h.opts.Log.Error("cannot encode an answer", "path", r.URL.Path, "error", err)
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	writeBody(w, r, status, "application/json;charset=utf-8", append(body, '\n'))
+}
+
+// writeError answers with an *Error; status 0 takes the usual status of its code.
+func (h *Handler) writeError(w http.ResponseWriter, r *http.Request, status int, err error) {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+	case errors.Is(err, context.DeadlineExceeded):
+		e = &Error{Code: CodeTimeout, Message: err.Error()}
+	default:
+		e = &Error{Code: CodeInternal, Message: err.Error()}
+	}
+	if status == 0 {
+		status = codeStatus(e.Code)
+	}
+	h.writeJSON(w, r, status, e)
+}
+
+func codeStatus(code string) int {
+	switch code {
+	case CodeBadRequest:
+		return http.StatusBadRequest
+	case CodeUnauthorized:
+		return http.StatusForbidden
+	case CodeNotFound:
+		return http.StatusNotFound
+	case CodeNotLeader, CodeRefused:
+		return http.StatusConflict
+	case CodeNoLeader:
+		return http.StatusServiceUnavailable
+	case CodeTimeout:
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusInternalServerError
+}
+
+// intParam reads a non-negative number from the query; absent gives fallback.
+func intParam(r *http.Request, name string, fallback uint64) (uint64, error) {
+	s := r.URL.Query().Get(name)
+	if s == "" {
+		return fallback, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, &Error{Code: CodeBadRequest, Message: name + " must be a whole number, not " + strconv.Quote(s)}
+	}
+	return n, nil
+}

@@ -1,0 +1,226 @@
+package webui
+
+import (
+	"compress/gzip"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Handler serves every route of the web UI port.
+type Handler struct {
+	opts Options
+	mux  *http.ServeMux
+	// tokenHash is compared instead of the token, so that the comparison takes the same time for every length.
+	tokenHash [sha256.Size]byte
+	followers chan struct{}
+}
+
+// NewHandler checks the options and builds the routes.
+func NewHandler(opts Options) (*Handler, error) {
+	if opts.State == nil || opts.Events == nil || opts.Log == nil {
+		return nil, errors.New("webui: State, Events and Log are required")
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.XXSSProtection == "" {
+		opts.XXSSProtection = "0"
+	}
+	h := &Handler{opts: opts, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers)}
+	h.tokenHash = sha256.Sum256([]byte(opts.Token))
+	h.routes()
+	return h, nil
+}
+
+func (h *Handler) routes() {
+	// Spark's context paths: the longest prefix wins and an unknown path shows the index page with 200.
+	h.mux.HandleFunc("/", h.get(h.servePage))
+	h.mux.HandleFunc("/json/", h.get(h.serveSparkJSON))
+	h.mux.HandleFunc("/healthz", h.get(h.serveHealthz))
+	h.mux.HandleFunc("/readyz", h.get(h.serveReadyz))
+	h.mux.HandleFunc("/leader", h.get(h.serveLeader))
+	if h.opts.Metrics != nil {
+		metrics := promhttp.HandlerFor(h.opts.Metrics, promhttp.HandlerOpts{
+			ErrorLog: h.opts.Log.StandardLogger(nil), MaxRequestsInFlight: 8, Timeout: 10 * time.Second,
+		})
+		h.mux.HandleFunc("/metrics", h.get(metrics.ServeHTTP))
+	}
+	h.mux.HandleFunc("/v1/status", h.get(h.serveStatus))
+	h.mux.HandleFunc("/v1/leader", h.get(h.serveAPILeader))
+	h.mux.HandleFunc("/v1/health", h.get(h.serveHealth))
+	h.mux.HandleFunc("/v1/peers", h.get(h.servePeers))
+	h.mux.HandleFunc("/v1/workers", h.get(h.serveWorkers))
+	h.mux.HandleFunc("/v1/apps", h.get(h.serveApps))
+	h.mux.HandleFunc("/v1/executors", h.get(h.serveExecutors))
+	h.mux.HandleFunc("/v1/events", h.get(h.serveEvents))
+	h.mux.HandleFunc("/v1/transfer-leadership", h.serveTransfer)
+	h.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
+		h.writeError(w, r, http.StatusNotFound, &Error{Code: CodeNotFound, Message: "no such call: " + r.URL.Path})
+	})
+	// Spark redirects the bare context path (4.x: 301 with a relative location).
+	h.mux.HandleFunc("/json", func(w http.ResponseWriter, r *http.Request) {
+		if !allowed(w, r, http.MethodGet, http.MethodHead) {
+			return
+		}
+		w.Header().Set("Location", "/json/")
+		w.WriteHeader(http.StatusMovedPermanently)
+	})
+}
+
+type nonceKey struct{}
+
+// ServeHTTP sets the headers that every answer carries, then routes.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer h.recoverPanic(w, r)
+	head := w.Header()
+	head.Set("Cache-Control", "no-cache, no-store, must-revalidate")
+	head.Set("X-XSS-Protection", h.opts.XXSSProtection)
+	head.Set("X-Content-Type-Options", "nosniff")
+	frames := "'self'"
+	if h.opts.AllowFramingFrom != "" {
+		head.Set("X-Frame-Options", "ALLOW-FROM "+h.opts.AllowFramingFrom)
+		frames += " " + h.opts.AllowFramingFrom
+	} else {
+		head.Set("X-Frame-Options", "SAMEORIGIN")
+	}
+	nonce := newNonce()
+	if h.opts.ContentSecurityPolicy {
+		head.Set("Content-Security-Policy", "default-src 'self'; script-src 'self' 'nonce-"+nonce+
+			"'; style-src 'self' 'nonce-"+nonce+"'; img-src 'self' data:; object-src 'none'; base-uri 'self'; "+
+			"form-action 'self'; frame-ancestors "+frames+";")
+	}
+	if r.Method == http.MethodTrace {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	h.mux.ServeHTTP(w, r.WithContext(withNonce(r.Context(), nonce)))
+}
+
+// recoverPanic keeps one broken page from ending the connection without an answer, and leaves a trace of it.
+func (h *Handler) recoverPanic(w http.ResponseWriter, r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(v)
+	}
+	h.opts.Log.Error("HTTP handler failed", "method", r.Method, "path", r.URL.Path, "error", fmt.Sprint(v))
+	h.writeError(w, r, http.StatusInternalServerError, &Error{Code: CodeInternal, Message: "internal error, see the master's log"})
+}
+
+// get lets GET and HEAD through.
+func (h *Handler) get(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if allowed(w, r, http.MethodGet, http.MethodHead) {
+			next(w, r)
+		}
+	}
+}
+
+func allowed(w http.ResponseWriter, r *http.Request, methods ...string) bool {
+	for _, m := range methods {
+		if r.Method == m {
+			return true
+		}
+	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	w.WriteHeader(http.StatusMethodNotAllowed)
+	return false
+}
+
+// authorize answers and returns false unless the caller may change something: it holds the token, or no token is
+// configured and it calls from loopback without having been forwarded by a proxy.
+func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) bool {
+	if h.opts.Token != "" {
+		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		sum := sha256.Sum256([]byte(strings.TrimSpace(given)))
+		if ok && subtle.ConstantTimeCompare(sum[:], h.tokenHash[:]) == 1 {
+			return true
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="raftmaster"`)
+		h.writeError(w, r, http.StatusUnauthorized, &Error{Code: CodeUnauthorized, Message: "this call needs the admin token"})
+		return false
+	}
+	if isLoopback(r.RemoteAddr) && !forwarded(r) {
+		return true
+	}
+	h.writeError(w, r, http.StatusForbidden, &Error{Code: CodeUnauthorized,
+		Message: "no admin token is configured, so only a caller on the master's own machine may do this"})
+	return false
+}
+
+func isLoopback(remote string) bool {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// forwarded: a proxy on this machine makes every caller look like loopback.
+func forwarded(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+		if r.Header.Get(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// gzipFrom is the size above which compressing an answer is worth it.
+const gzipFrom = 1400
+
+// writeBody sends a whole body with its length, compressed when the caller accepts that and it is worth it.
+func writeBody(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
+	head := w.Header()
+	head.Set("Content-Type", contentType)
+	head.Add("Vary", "Accept-Encoding")
+	if len(body) >= gzipFrom && acceptsGzip(r) {
+		head.Set("Content-Encoding", "gzip")
+		w.WriteHeader(status)
+		if r.Method == http.MethodHead {
+			return
+		}
+		zw := gzip.NewWriter(w)
+		if _, err := zw.Write(body); err == nil {
+			closeGzip(zw)
+		}
+		return
+	}
+	head.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		writeRest(w, body)
+	}
+}
+
+func acceptsGzip(r *http.Request) bool {
+	for _, part := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
+		name, params, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			q := strings.ReplaceAll(params, " ", "")
+			return q != "q=0" && q != "q=0.0"
+		}
+	}
+	return false
+}
+
+// newNonce gives 128 random bits; crypto/rand never fails in this release of Go.
+func newNonce() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,134 @@
+package webui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Limits of the HTTP side. A caller that exceeds one is answered or closed; nothing is buffered beyond them.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	// idleTimeout follows Spark's UI, which closes idle connections after 8 s (spec: UI servers).
+	idleTimeout    = 8 * time.Second
+	writeTimeout   = 60 * time.Second
+	maxHeaderBytes = 16 << 10
+	// maxBodyBytes bounds the body of a POST; the largest legitimate one is a few dozen bytes.
+	maxBodyBytes = 16 << 10
+	// followMaximum ends a followed event stream, so that dead readers are found; clients ask again with ?after=.
+	followMaximum = 10 * time.Minute
+	// followKeepAlive is how often a blank line proves to both ends of a followed stream that the other lives.
+	followKeepAlive = 10 * time.Second
+	// maxFollowers bounds the streams open at once.
+	maxFollowers = 64
+	// maxEventsPerAnswer bounds one answer of /v1/events.
+	maxEventsPerAnswer = 1000
+	// transferTimeout bounds one leadership transfer asked for over HTTP.
+	transferTimeout = 30 * time.Second
+)
+
+// Options are the parts that a Handler shows and uses. State, Events and Log are required.
+type Options struct {
+	State  State
+	Events Events
+	// Leadership may be nil; transfers are then answered with 501.
+	Leadership Leadership
+	// Metrics is gathered by /metrics; nil leaves the route out.
+	Metrics prometheus.Gatherer
+	// Token must be presented as "Authorization: Bearer TOKEN" to change anything. Empty: loopback callers only.
+	Token string
+	// Title replaces the page title (spark.master.ui.title).
+	Title string
+	// AllowFramingFrom, XXSSProtection and ContentSecurityPolicy are Spark's settings of the same names.
+	AllowFramingFrom      string
+	XXSSProtection        string
+	ContentSecurityPolicy bool
+	Log                   hclog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Server is a running HTTP server with its listener.
+type Server struct {
+	http *http.Server
+	ln   net.Listener
+	// stop ends followed streams before Shutdown waits for connections to become idle.
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// Listen binds host:port, and the next ports up to maxRetries more when one is in use, as Spark's UI does
+// (Utils.startServiceOnPort: numbers wrap inside 1024-65535). Port 0 takes any free one. service names the purpose in the error.
+func Listen(ctx context.Context, service, host string, port, maxRetries int) (net.Listener, error) {
+	var lc net.ListenConfig
+	for offset := 0; ; offset++ {
+		try := port
+		if port != 0 {
+			try = walkPort(port, offset)
+		}
+		ln, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(try)))
+		if err == nil {
+			return ln, nil
+		}
+		if port == 0 || !isAddrInUse(err) || offset >= maxRetries {
+			return nil, fmt.Errorf("%s: no free port for host %s from %d on after %d retries (spark.port.maxRetries): %w",
+				service, host, port, offset, err)
+		}
+	}
+}
+
+// Start serves handler on ln until Shutdown. It takes ownership of ln.
+func Start(ln net.Listener, handler http.Handler, log hclog.Logger) *Server {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Server{ln: ln, stop: stop, done: make(chan struct{})}
+	s.http = &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
+	}
+	go func() {
+		defer close(s.done)
+		if err := s.http.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			log.Error("web UI stopped serving", "address", ln.Addr().String(), "error", err)
+		}
+	}()
+	return s
+}
+
+// Addr is the address in use, with the port that was really taken.
+func (s *Server) Addr() net.Addr { return s.ln.Addr() }
+
+// Port is the TCP port in use.
+func (s *Server) Port() int {
+	if a, ok := s.ln.Addr().(*net.TCPAddr); ok {
+		return a.Port
+	}
+	return 0
+}
+
+// Shutdown stops accepting, ends followed streams, and waits for running requests until ctx ends; what is left then is
+// closed. It returns ctx's error in that case.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stop()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		if cerr := s.http.Close(); cerr != nil {
+			err = errors.Join(err, cerr)
+		}
+	}
+	<-s.done
+	return err
+}

@@ -1,0 +1,195 @@
+package webui
+
+import (
+	"net/http"
+	"regexp"
+	"sort"
+	"strconv"
+	"time"
+)
+
+// javaDate is java.util.Date.toString, which Spark puts into "submitdate".
+const javaDate = "Mon Jan 02 15:04:05 MST 2006"
+
+// jsonFieldPattern picks the field of /json/<field> (JsonProtocol.writeMasterState in Spark 4).
+var jsonFieldPattern = regexp.MustCompile(`^/json/([a-zA-Z]+)`)
+
+// serveSparkJSON answers /json/ and /json/<field> as Spark 4 does: one field as {field: value}, an unknown one as "".
+func (h *Handler) serveSparkJSON(w http.ResponseWriter, r *http.Request) {
+	full := h.sparkState()
+	out := full
+	if m := jsonFieldPattern.FindStringSubmatch(r.URL.Path); m != nil {
+		out = selectField(full, m[1])
+	}
+	writeBody(w, r, http.StatusOK, "text/json;charset=utf-8", appendJSON(nil, out, 0))
+}
+
+func selectField(full jsonObject, name string) jsonObject {
+	if name == "clusterutilization" {
+		return clusterUtilization(full)
+	}
+	for _, f := range full {
+		if f.name == name {
+			return jsonObject{f}
+		}
+	}
+	return jsonObject{{name, ""}}
+}
+
+// sparkState builds the full object. A master that is not the leader, or whose lease has run out, shows what Spark's
+// STANDBY shows: its own URL, empty lists and the status.
+func (h *Handler) sparkState() jsonObject {
+	st := h.opts.State.Status()
+	if st.State != StateAlive || !st.LeaseValid {
+		return masterState(st.URL, StateStandby, Cluster{}, h.opts.Now())
+	}
+	return masterState(st.URL, StateAlive, h.opts.State.Cluster(), h.opts.Now())
+}
+
+// masterState gives the fields in the order of JsonProtocol.writeMasterState.
+func masterState(url, status string, c Cluster, now time.Time) jsonObject {
+	workers, resources, used := jsonArray{}, jsonArray{}, jsonArray{}
+	alive, cores, coresUsed, memory, memoryUsed := 0, 0, 0, 0, 0
+	for i := range c.Workers {
+		wk := &c.Workers[i]
+		workers = append(workers, sparkWorker(wk))
+		if wk.State != StateAlive {
+			continue
+		}
+		alive++
+		cores, coresUsed = cores+wk.Cores, coresUsed+wk.CoresUsed
+		memory, memoryUsed = memory+wk.MemoryMB, memoryUsed+wk.MemoryUsedMB
+		all, inUse, _ := sparkResources(wk.Resources)
+		resources, used = append(resources, all), append(used, inUse)
+	}
+	active, completed := jsonArray{}, jsonArray{}
+	for i := range c.Apps {
+		if c.Apps[i].Active {
+			active = append(active, sparkApp(&c.Apps[i], now))
+		} else {
+			completed = append(completed, sparkApp(&c.Apps[i], now))
+		}
+	}
+	return jsonObject{
+		{"url", url},
+		{"workers", workers},
+		{"aliveworkers", alive},
+		{"cores", cores},
+		{"coresused", coresUsed},
+		{"memory", memory},
+		{"memoryused", memoryUsed},
+		{"resources", resources},
+		{"resourcesused", used},
+		{"activeapps", active},
+		{"completedapps", completed},
+		{"activedrivers", jsonArray{}},
+		{"completeddrivers", jsonArray{}},
+		{"status", status},
+	}
+}
+
+func sparkWorker(w *Worker) jsonObject {
+	all, used, free := sparkResources(w.Resources)
+	return jsonObject{
+		{"id", w.ID},
+		{"host", w.Host},
+		{"port", w.Port},
+		{"webuiaddress", w.WebURL},
+		{"cores", w.Cores},
+		{"coresused", w.CoresUsed},
+		{"coresfree", w.Cores - w.CoresUsed},
+		{"memory", w.MemoryMB},
+		{"memoryused", w.MemoryUsedMB},
+		{"memoryfree", w.MemoryMB - w.MemoryUsedMB},
+		{"resources", all},
+		{"resourcesused", used},
+		{"resourcesfree", free},
+		{"state", w.State},
+		{"lastheartbeat", w.LastHeartbeatMillis},
+	}
+}
+
+// sparkResources gives all, used and free addresses as name -> {name, addresses}.
+func sparkResources(rs []Resource) (all, used, free jsonObject) {
+	all, used, free = jsonObject{}, jsonObject{}, jsonObject{}
+	for _, r := range rs {
+		inUse := make(map[string]bool, len(r.UsedAddresses))
+		for _, a := range r.UsedAddresses {
+			inUse[a] = true
+		}
+		var idle []string
+		for _, a := range r.Addresses {
+			if !inUse[a] {
+				idle = append(idle, a)
+			}
+		}
+		all = append(all, jsonField{r.Name, sparkResource(r.Name, r.Addresses)})
+		used = append(used, jsonField{r.Name, sparkResource(r.Name, r.UsedAddresses)})
+		free = append(free, jsonField{r.Name, sparkResource(r.Name, idle)})
+	}
+	return all, used, free
+}
+
+func sparkResource(name string, addresses []string) jsonObject {
+	sorted := append([]string(nil), addresses...)
+	sort.Strings(sorted)
+	list := make(jsonArray, len(sorted))
+	for i, a := range sorted {
+		list[i] = a
+	}
+	return jsonObject{{"name", name}, {"addresses", list}}
+}
+
+func sparkApp(a *App, now time.Time) jsonObject {
+	requests := make(jsonArray, len(a.Resources))
+	for i, r := range a.Resources {
+		requests[i] = jsonObject{{"name", r.Name}, {"amount", r.Amount}}
+	}
+	end := a.EndMillis
+	if a.Active || end == 0 {
+		end = now.UnixMilli()
+	}
+	return jsonObject{
+		{"id", a.ID},
+		{"starttime", a.StartMillis},
+		{"name", a.Name},
+		{"cores", a.Cores},
+		{"user", a.User},
+		{"memoryperexecutor", a.MemoryPerExecutorMB},
+		{"memoryperslave", a.MemoryPerExecutorMB},
+		{"resourcesperexecutor", requests},
+		{"resourcesperslave", requests},
+		{"submitdate", time.UnixMilli(a.StartMillis).In(now.Location()).Format(javaDate)},
+		{"state", a.State},
+		{"duration", end - a.StartMillis},
+	}
+}
+
+// clusterUtilization is the special field of Spark 4; percentages are truncated, and 100 without any capacity.
+func clusterUtilization(full jsonObject) jsonObject {
+	number := func(name string) int {
+		for _, f := range full {
+			if n, ok := f.value.(int); ok && f.name == name {
+				return n
+			}
+		}
+		panic("webui: no field " + strconv.Quote(name) + " in the master state")
+	}
+	percent := func(used, total int) int {
+		if total == 0 {
+			return 100
+		}
+		return int(int64(used) * 100 / int64(total))
+	}
+	cores, coresUsed := number("cores"), number("coresused")
+	memory, memoryUsed := number("memory"), number("memoryused")
+	return jsonObject{
+		{"waitingDrivers", 0},
+		{"cores", cores},
+		{"coresused", coresUsed},
+		{"coresutilization", percent(coresUsed, cores)},
+		{"memory", memory},
+		{"memoryused", memoryUsed},
+		{"memoryutilization", percent(memoryUsed, memory)},
+	}
+}
