@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"raftmaster/fsm"
 )
 
 // Default values; Spark's own where Spark has the setting.
@@ -18,6 +20,8 @@ const (
 	DefaultAppTimeout      = 120 * time.Second
 	DefaultPortMaxRetries  = 16
 	DefaultLogLevel        = "info"
+	// DefaultMessageMaxBytes is the frame limit of a registered peer.
+	DefaultMessageMaxBytes = 16 << 20
 )
 
 // Address is a host and port of the cluster list, exactly as the operator wrote it. Hosts are not resolved here: they
@@ -72,7 +76,8 @@ type Config struct {
 	Deploy Deploy
 	// UI holds what the pages show.
 	UI UI
-	// MessageMaxBytes bounds one RPC message of a registered peer (spark.rpc.message.maxSize, bytes).
+	// MessageMaxBytes bounds one RPC message of a registered peer. Spark's default for spark.rpc.message.maxSize is 128
+	// MiB; a master receives nothing near that, so DefaultMessageMaxBytes holds unless the key is set.
 	MessageMaxBytes int
 
 	// Warnings are remarks about settings that have no effect; the caller logs them once.
@@ -98,8 +103,8 @@ type Deploy struct {
 	SpreadOutApps bool
 	// SpreadOutDrivers does so for drivers.
 	SpreadOutDrivers bool
-	// WorkerSelectionPolicy orders usable workers; one of WorkerSelectionPolicies.
-	WorkerSelectionPolicy string
+	// WorkerSelectionPolicy orders usable workers (spark.deploy.workerSelectionPolicy).
+	WorkerSelectionPolicy fsm.SelectionPolicy
 	// DefaultCores is the core limit of an application that sets none.
 	DefaultCores int
 	// MaxDrivers caps the drivers running at once.
@@ -129,11 +134,11 @@ func Default() Config {
 		Port: DefaultPort, WebUIPort: DefaultWebUIPort, RESTEnabled: true, RESTPort: DefaultRESTPort,
 		WebUIHost: "0.0.0.0", PortMaxRetries: DefaultPortMaxRetries,
 		FailoverTimeout: DefaultFailoverTimeout, LogLevel: DefaultLogLevel,
-		MessageMaxBytes: 128 << 20,
+		MessageMaxBytes: DefaultMessageMaxBytes,
 		Deploy: Deploy{
 			WorkerTimeout: DefaultWorkerTimeout, RecoveryTimeout: DefaultWorkerTimeout, AppTimeout: DefaultAppTimeout,
 			DeadWorkerPersistence: 15, RetainedApplications: 200, RetainedDrivers: 200, MaxExecutorRetries: 10,
-			SpreadOutApps: true, SpreadOutDrivers: true, WorkerSelectionPolicy: "CORES_FREE_DESC",
+			SpreadOutApps: true, SpreadOutDrivers: true, WorkerSelectionPolicy: fsm.CoresFreeDesc,
 			DefaultCores: math.MaxInt32, MaxDrivers: math.MaxInt32,
 		},
 		UI: UI{XXSSProtection: "0", ContentSecurityPolicy: true, KillEnabled: true},
