@@ -1,0 +1,229 @@
+package master
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+// appSoft is what the leader of this term knows about an application and does not replicate.
+type appSoft struct {
+	id   string
+	addr sparkmsg.Address
+	fam  sparkmsg.Family
+	conn uint64 // id of the connection on which it registered; 0 when it registered with an earlier leader
+
+	// attached: it registered, or acknowledged this leader, in this term.
+	attached   bool
+	await      *awaited
+	lastAnswer time.Time
+	probing    bool
+	asking     bool
+	confirming bool
+	ending     bool // its end is on the way
+	// desc is the description to launch executors with, decoded once.
+	desc         *sparkmsg.ApplicationDescription
+	descErr      error
+	releaseKnown bool
+}
+
+func (c *Core) appSoft(id string, addr sparkmsg.Address, families sparkmsg.FamilySet) *appSoft {
+	a := c.apps[id]
+	if a == nil {
+		a = &appSoft{id: id, lastAnswer: c.now()}
+		c.apps[id] = a
+	}
+	a.addr = addr
+	if !families.IsEmpty() {
+		a.fam = pickFamily(families)
+	}
+	return a
+}
+
+// registerApplication handles RegisterApplication (B-100 to B-102). A standby stays silent: the driver tries all masters
+// and takes the first answer (B-107).
+func (c *Core) registerApplication(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterApplication) {
+	if !c.alive() {
+		return
+	}
+	desc := m.AppDescription
+	addr, err := refAddress(m.Driver)
+	if err == nil && desc == nil {
+		err = errors.New("the message carries no application description")
+	}
+	if err != nil {
+		c.deps.Log.Warn("application registration is not usable", "error", err)
+		return
+	}
+	c.deps.Log.Info("Registering app "+desc.Name, "driver", addr.String())
+	payload, err := desc.MarshalPayload()
+	if err != nil {
+		c.refuseApplication(conn, families, desc.Name, err)
+		return
+	}
+	conn.SetTrusted()
+	keep := false
+	if old := c.view().ApplicationByDriver(toFSMAddress(addr)); old != nil {
+		soft := c.apps[old.ID]
+		keep = soft != nil && soft.conn != 0 && soft.conn == conn.ID()
+	}
+	cmd := fsm.RegisterApplication{
+		Meta: c.meta(), Name: desc.Name, User: desc.User, UIURL: desc.AppUIURL, Driver: toFSMAddress(addr),
+		MaxCores: toInt(desc.MaxCores), DefaultCores: c.defaultCores(), DefaultProfile: toFSMProfile(&desc.DefaultProfile),
+		InitialExecutorLimit: toInt(desc.InitialExecutorLimit), Payload: payload, Families: uint8(families), KeepID: keep,
+	}
+	if cmd.DefaultProfile.MemoryMB == 0 {
+		cmd.DefaultProfile.MemoryMB = defaultExecutorMemoryMB
+	}
+	c.propose("RegisterApplication", cmd, func(r fsm.Result) {
+		c.applicationRegistered(conn, families, addr, desc, r.Value.(fsm.RegisterApplicationResult))
+	}, func(err error) {
+		if !errors.Is(err, errNotLeader) {
+			c.refuseApplication(conn, families, desc.Name, err)
+		}
+	})
+}
+
+// refuseApplication tells a driver that its registration can never succeed; without an answer it would try three times
+// and report that no master answered.
+func (c *Core) refuseApplication(conn Conn, families sparkmsg.FamilySet, name string, err error) {
+	c.deps.Log.Warn("application was refused", "app_name", name, "error", err)
+	conn.Push(endpointAppClient, pickFamily(families), &sparkmsg.ApplicationRemoved{Message: "registration refused: " + err.Error()})
+}
+
+func (c *Core) applicationRegistered(conn Conn, families sparkmsg.FamilySet, addr sparkmsg.Address,
+	desc *sparkmsg.ApplicationDescription, res fsm.RegisterApplicationResult) {
+	switch res.Outcome {
+	case fsm.AppRepeated:
+		c.deps.Log.Info("Attempted to re-register application at same address: "+addr.String(), "app_id", res.AppID)
+	case fsm.AppReplaced:
+		delete(c.apps, res.OldAppID)
+		c.deps.Observer.Event("app", res.OldAppID, "FAILED: another driver registered at its address")
+	}
+	if res.Outcome != fsm.AppRepeated {
+		c.deps.Log.Info(fmt.Sprintf("Registered app %s with ID %s", desc.Name, res.AppID))
+		c.deps.Observer.Event("app", res.AppID, "registered: "+desc.Name)
+	}
+	a := c.appSoft(res.AppID, addr, families)
+	a.conn, a.desc = conn.ID(), desc
+	c.appAttached(a)
+	c.deps.Network.Send(addr, endpointAppClient, a.fam, &sparkmsg.RegisteredApplication{AppID: res.AppID, Master: c.selfRef()})
+	c.learnReach(addr, endpointAppClient)
+	c.findAppRelease(a, desc.AppUIURL)
+	c.needPlan()
+}
+
+func (c *Core) appAttached(a *appSoft) {
+	a.attached, a.lastAnswer = true, c.now()
+	if a.await != nil {
+		a.await.stop()
+		a.await, c.lastAttach = nil, c.now()
+	}
+}
+
+// heardFrom notes that the driver of an application has named its id: from now on another registration at its address
+// is another driver (DESIGN: repeated RegisterApplication).
+func (c *Core) heardFrom(app *fsm.Application) {
+	soft := c.appSoft(app.ID, fromFSMAddress(app.Driver), 0)
+	if soft.fam == sparkmsg.FamilyUnknown {
+		soft.fam = pickFamily(sparkmsg.FamilySet(app.Families))
+	}
+	soft.lastAnswer = c.now()
+	if app.Confirmed || soft.confirming {
+		return
+	}
+	soft.confirming = true
+	c.propose("ConfirmApplication", fsm.ConfirmApplication{Meta: c.meta(), AppID: app.ID}, func(fsm.Result) {
+		soft.confirming = false
+	}, func(error) { soft.confirming = false })
+}
+
+// unregisterApplication handles UnregisterApplication (B-110).
+func (c *Core) unregisterApplication(m *sparkmsg.UnregisterApplication) {
+	if !c.alive() {
+		return
+	}
+	c.deps.Log.Info("Received unregister request from application " + m.AppID)
+	c.finishApplication(m.AppID, fsm.AppFinished, "unregistered")
+}
+
+// finishApplication ends an application (B-113).
+func (c *Core) finishApplication(id string, state fsm.AppState, reason string) {
+	if app := c.view().Application(id); app == nil || app.State.Finished() {
+		return
+	}
+	c.propose("FinishApplication", fsm.FinishApplication{Meta: c.meta(), AppID: id, State: state, Reason: reason}, func(fsm.Result) {
+		c.appEnded(id, state.String()+": "+reason)
+	}, nil)
+}
+
+// appEnded drops the soft state of an application that the state machine has ended.
+func (c *Core) appEnded(id, why string) {
+	if soft := c.apps[id]; soft != nil {
+		soft.await.stop()
+		delete(c.apps, id)
+	}
+	c.deps.Log.Info("Removing app "+id, "reason", why)
+	c.deps.Observer.Event("app", id, why)
+	c.needPlan()
+}
+
+// requestExecutors handles RequestExecutors (B-131).
+func (c *Core) requestExecutors(m *sparkmsg.RequestExecutors, reply func(sparkmsg.Message, error)) {
+	app := c.view().Application(m.AppID)
+	if app == nil || app.State.Finished() {
+		c.deps.Log.Warn("Unknown application " + m.AppID + " requested executors")
+		reply(&sparkmsg.Boolean{Value: false}, nil)
+		return
+	}
+	c.heardFrom(app)
+	cmd := fsm.SetTargets{Meta: c.meta(), AppID: m.AppID}
+	for i := range m.ResourceProfileToTotalExecs {
+		t := &m.ResourceProfileToTotalExecs[i]
+		p := toFSMProfile(&t.Profile)
+		cmd.Targets = append(cmd.Targets, fsm.ProfileTarget{Profile: p, Total: int(t.Total)})
+	}
+	c.propose("SetTargets", cmd, func(r fsm.Result) {
+		known, _ := r.Value.(bool)
+		reply(&sparkmsg.Boolean{Value: known}, nil)
+		c.needPlan()
+	}, func(err error) { reply(nil, err) })
+}
+
+// killExecutors handles KillExecutors (B-130).
+func (c *Core) killExecutors(m *sparkmsg.KillExecutors, reply func(sparkmsg.Message, error)) {
+	app := c.view().Application(m.AppID)
+	if app == nil || app.State.Finished() {
+		c.deps.Log.Warn("Unregistered application " + m.AppID + " requested us to kill executors!")
+		reply(&sparkmsg.Boolean{Value: false}, nil)
+		return
+	}
+	c.heardFrom(app)
+	cmd := fsm.KillExecutors{Meta: c.meta(), AppID: m.AppID}
+	for _, text := range m.ExecutorIDs {
+		id, err := parseExecutorID(text)
+		if err != nil {
+			c.deps.Log.Warn("Encountered executor with a non-integer ID: "+text+". Ignoring", "app_id", m.AppID)
+			continue
+		}
+		cmd.IDs = append(cmd.IDs, id)
+	}
+	c.propose("KillExecutors", cmd, func(r fsm.Result) {
+		res := r.Value.(fsm.KillResult)
+		if len(res.Unknown) > 0 {
+			c.deps.Log.Warn("Application wanted to kill executors that it does not have", "app_id", m.AppID, "executors", res.Unknown)
+		}
+		reply(&sparkmsg.Boolean{Value: res.Known}, nil)
+		c.needPlan()
+	}, func(err error) { reply(nil, err) })
+}
+
+func (c *Core) defaultCores() int {
+	if c.cfg.DefaultCores <= 0 {
+		return fsm.UnlimitedCores
+	}
+	return c.cfg.DefaultCores
+}

@@ -1,0 +1,193 @@
+package master
+
+import (
+	"fmt"
+	"time"
+
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+// Endpoint names of Spark's RPC (B-212).
+const (
+	endpointMaster    = "Master"
+	endpointWorker    = "Worker"
+	endpointAppClient = "AppClient"
+	endpointVerifier  = "endpoint-verifier"
+)
+
+// Core decides what the leader does. All its methods must be called from one goroutine; see Service.
+type Core struct {
+	cfg  Config
+	deps Deps
+
+	leader    bool
+	term      uint64
+	electedAt time.Time
+
+	timers   timerHeap
+	timerSeq uint64
+
+	workers map[string]*workerSoft // by worker id
+	apps    map[string]*appSoft    // by application id
+	reached map[sparkmsg.Address]bool
+
+	pending    map[string]pending // by request id
+	requestSeq uint64
+
+	plan       planState
+	lastAttach time.Time // when the last awaited peer came back
+	scannedAt  time.Time // when liveness was last looked at, to notice that this process was stopped
+}
+
+// pending is a command that was proposed and not yet applied.
+type pending struct {
+	name    string
+	since   time.Time
+	applied func(fsm.Result)
+	failed  func(error)
+}
+
+// Applied is one command that the state machine has applied.
+type Applied struct {
+	Index, Term uint64
+	Cmd         fsm.Command
+	Result      fsm.Result
+}
+
+// NewCore makes a Core that is a standby until Elected.
+func NewCore(cfg Config, deps Deps) *Core {
+	if cfg.RecoveryTimeout <= 0 {
+		cfg.RecoveryTimeout = cfg.WorkerTimeout
+	}
+	if cfg.Location == nil {
+		cfg.Location = time.Local
+	}
+	if deps.Observer == nil {
+		deps.Observer = noObserver{}
+	}
+	c := &Core{cfg: cfg, deps: deps, reached: map[sparkmsg.Address]bool{}}
+	c.forget()
+	return c
+}
+
+type noObserver struct{}
+
+func (noObserver) Committed(string, time.Duration) {}
+func (noObserver) Event(_, _, _ string)            {}
+
+func (c *Core) now() time.Time { return c.deps.Clock.Now() }
+
+// alive reports whether this master may act as the leader right now.
+func (c *Core) alive() bool { return c.leader && c.deps.Lease() }
+
+// forget drops everything that belongs to a term.
+func (c *Core) forget() {
+	c.timers = nil
+	c.workers = map[string]*workerSoft{}
+	c.apps = map[string]*appSoft{}
+	c.pending = map[string]pending{}
+	c.plan = planState{}
+	c.lastAttach = time.Time{}
+}
+
+// Elected makes this master the leader of a term. Everything committed before is applied already.
+func (c *Core) Elected(term uint64, reason string) {
+	c.forget()
+	c.leader, c.term, c.electedAt = true, term, c.now()
+	c.deps.Log.Info("I have been elected leader! New state: ALIVE", "term", term)
+	c.deps.Observer.Event("leader", c.cfg.NodeID, fmt.Sprintf("took over in term %d: %s", term, reason))
+	c.propose("LeaderElected", fsm.LeaderElected{Meta: c.meta(), NodeID: c.cfg.NodeID, Reason: reason, Settings: c.cfg.Settings},
+		func(fsm.Result) {}, nil)
+	c.takeOver()
+	c.startLiveness()
+	c.needPlan()
+	c.flush()
+}
+
+// Deposed makes this master a standby: nothing that is queued is sent any more, and every open ask is answered with a
+// failure, so that no peer waits for an answer that cannot come.
+func (c *Core) Deposed(term uint64) {
+	if !c.leader {
+		return
+	}
+	c.leader = false
+	c.deps.Network.DropOutboxes()
+	open := c.pending
+	c.forget()
+	for _, id := range sortedKeys(open) {
+		if open[id].failed != nil {
+			open[id].failed(errNotLeader)
+		}
+	}
+	c.deps.Log.Warn("this master no longer leads; it is a STANDBY now", "term", term)
+	c.deps.Observer.Event("leader", c.cfg.NodeID, fmt.Sprintf("no longer leads since term %d", term))
+}
+
+// meta stamps a command with this leader's time; Stamp is the local time in identifiers (B-200).
+func (c *Core) meta() fsm.Meta {
+	now := c.now()
+	c.requestSeq++
+	return fsm.Meta{
+		NowMillis: now.UnixMilli(),
+		Stamp:     now.In(c.cfg.Location).Format("20060102150405"),
+		RequestID: fmt.Sprintf("%s/%d/%d", c.cfg.NodeID, c.term, c.requestSeq),
+	}
+}
+
+// propose appends a command. applied runs when the state machine has applied it, before its effects are sent; failed
+// runs when it was refused or its outcome is unknown.
+func (c *Core) propose(name string, cmd fsm.Command, applied func(fsm.Result), failed func(error)) {
+	c.pending[cmd.Header().RequestID] = pending{name: name, since: c.now(), applied: applied, failed: failed}
+	c.deps.Proposer.Propose(cmd)
+}
+
+// Applied takes what the state machine applied, in log order. A follower only reads past it.
+func (c *Core) Applied(batch []Applied) {
+	for i := range batch {
+		c.appliedOne(&batch[i])
+	}
+	c.flush()
+}
+
+func (c *Core) appliedOne(a *Applied) {
+	if !c.leader {
+		return
+	}
+	id := a.Cmd.Header().RequestID
+	if p, ok := c.pending[id]; ok {
+		delete(c.pending, id)
+		c.deps.Observer.Committed(p.name, c.now().Sub(p.since))
+		if a.Result.Err != nil {
+			c.deps.Log.Warn("command was refused", "command", p.name, "error", a.Result.Err)
+			if p.failed != nil {
+				p.failed(a.Result.Err)
+			}
+		} else {
+			p.applied(a.Result)
+		}
+	}
+	c.sendEffects(a.Result.Effects)
+}
+
+// ProposeFailed takes a command that Raft did not accept, or whose outcome is unknown.
+func (c *Core) ProposeFailed(cmd fsm.Command, err error) {
+	id := cmd.Header().RequestID
+	p, ok := c.pending[id]
+	if !ok {
+		return
+	}
+	delete(c.pending, id)
+	c.deps.Log.Warn("command was not committed", "command", p.name, "error", err)
+	if p.failed != nil {
+		p.failed(err)
+	}
+	c.flush()
+}
+
+// flush runs what is due once the events at hand are dealt with.
+func (c *Core) flush() {
+	if c.leader {
+		c.runPlan()
+	}
+}

@@ -1,0 +1,123 @@
+package master
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+// Clock tells the time. Now must carry a monotonic reading that also advances while the process is stopped, or the
+// caller must accept that a pause looks like silence of everybody; the Core allows for that itself (liveness.go).
+type Clock interface {
+	Now() time.Time
+}
+
+// Proposer appends commands to the replicated log. Propose must not block; the outcome arrives as Core.Applied, in log
+// order, or as Core.ProposeFailed, which may mean that the outcome is unknown.
+type Proposer interface {
+	Propose(cmd fsm.Command)
+}
+
+// ProbeResult is the answer to the question whether a peer's endpoint exists, asked on a fresh connection.
+type ProbeResult int
+
+// The results of a probe.
+const (
+	ProbeTrue        ProbeResult = iota // the endpoint exists
+	ProbeFalse                          // somebody answered that there is no such endpoint
+	ProbeRefused                        // nobody listens there
+	ProbeUnreachable                    // no answer in time, or any other error
+)
+
+// Network carries what the leader says. Every method returns at once; callbacks run on the Core's goroutine.
+type Network interface {
+	// Send queues a one-way message in the peer's ordered outbox and returns its place there: a number that grows with
+	// every message to that peer. A message is written at most once, and only while the lease holds.
+	Send(to sparkmsg.Address, endpoint string, fam sparkmsg.Family, msg sparkmsg.Message) uint64
+	// Ask does the same for a message that wants an answer; done gets the answer or the reason why there is none.
+	Ask(to sparkmsg.Address, endpoint string, fam sparkmsg.Family, msg sparkmsg.Message, timeout time.Duration,
+		done func(sparkmsg.Message, error))
+	// Probe asks CheckExistence(endpoint) on a fresh connection to the peer's advertised address.
+	Probe(to sparkmsg.Address, endpoint string, timeout time.Duration, done func(ProbeResult))
+	// Attached reports whether a live connection of that peer exists.
+	Attached(to sparkmsg.Address) bool
+	// DropOutboxes forgets everything that is queued.
+	DropOutboxes()
+}
+
+// Conn is the connection on which a message came in.
+type Conn interface {
+	// ID tells connections apart.
+	ID() uint64
+	// SetTrusted lifts the frame limit of a peer that is not registered.
+	SetTrusted()
+	// Push sends a one-way message on this very connection, whoever leads: what a standby says.
+	Push(endpoint string, fam sparkmsg.Family, msg sparkmsg.Message)
+	// Ask asks on this very connection; done runs on the Core's goroutine.
+	Ask(endpoint string, fam sparkmsg.Family, msg sparkmsg.Message, timeout time.Duration, done func(sparkmsg.Message, error))
+}
+
+// Releases finds out which Spark release a peer runs, from the web page that it advertises.
+type Releases interface {
+	// Worker reads a worker's web page; done gets "" when the page cannot be read. It runs on the Core's goroutine.
+	Worker(webUIURL string, done func(release string))
+	// Application asks a driver's web UI; likewise.
+	Application(appUIURL string, done func(release string))
+}
+
+// Observer is told what operators measure. A nil Observer is allowed.
+type Observer interface {
+	// Committed reports how long a command took from its proposal until it was applied here.
+	Committed(command string, took time.Duration)
+	// Event records something that belongs into `raftctl events`.
+	Event(kind, subject, detail string)
+}
+
+// Deps are everything that a Core needs from outside.
+type Deps struct {
+	Clock    Clock
+	Proposer Proposer
+	Network  Network
+	Releases Releases
+	Observer Observer
+	// View returns the replicated state as of now, in O(1).
+	View func() fsm.View
+	// Lease reports whether this master may speak as the leader at this very moment.
+	Lease func() bool
+	Log   hclog.Logger
+}
+
+// Config is what an operator sets.
+type Config struct {
+	// NodeID is this master's Raft id.
+	NodeID string
+	// Self is the address that this master is known by; it is the sender of every message and part of MasterURL.
+	Self sparkmsg.Address
+	// WebUIURL is the address of this master's web page, as workers and drivers are told.
+	WebUIURL string
+	// WorkerTimeout is spark.worker.timeout.
+	WorkerTimeout time.Duration
+	// RecoveryTimeout is spark.deploy.recoveryTimeout; 0 means WorkerTimeout.
+	RecoveryTimeout time.Duration
+	// AppTimeout is spark.raftmaster.app.timeout: how long a driver may be unreachable.
+	AppTimeout time.Duration
+	// DeadWorkerPersistence is spark.dead.worker.persistence, in worker time-outs.
+	DeadWorkerPersistence int
+	// DefaultCores is spark.deploy.defaultCores; 0 means no limit.
+	DefaultCores int
+	// SpreadOutApps is spark.deploy.spreadOutApps.
+	SpreadOutApps bool
+	// Policy is spark.deploy.workerSelectionPolicy.
+	Policy fsm.SelectionPolicy
+	// Settings are replicated when this master takes over.
+	Settings fsm.Settings
+	// Location is the zone in which identifiers carry the time (B-200); nil means the local one.
+	Location *time.Location
+}
+
+// masterURL is what workers compare with the url in a launch (B-047, B-048): it must equal the address in the
+// reference character for character.
+func (c *Config) masterURL() string { return "spark://" + c.Self.String() }

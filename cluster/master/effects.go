@@ -1,0 +1,105 @@
+package master
+
+import (
+	"fmt"
+
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+// sendEffects tells the peers what a committed command means for them, in the order of the log. Receipts are asked for
+// once per worker, behind all launches of the command.
+func (c *Core) sendEffects(effects []fsm.Effect) {
+	var batch []string // workers that got launches, in the order of their first one
+	keys := map[string][]fsm.ExecutorKey{}
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case fsm.LaunchExecutor:
+			if id := e.Worker.ID; c.sendLaunch(&e) {
+				if len(keys[id]) == 0 {
+					batch = append(batch, id)
+				}
+				keys[id] = append(keys[id], fsm.ExecutorKey{AppID: e.AppID, ExecID: e.ExecID})
+			}
+		case fsm.KillExecutor:
+			c.forgetLaunch(e.Worker.ID, fsm.ExecutorKey{AppID: e.AppID, ExecID: e.ExecID})
+			c.toWorker(e.Worker, &sparkmsg.KillExecutor{MasterURL: c.cfg.masterURL(), AppID: e.AppID, ExecID: int32(e.ExecID)})
+		case fsm.ExecutorAdded:
+			c.toApp(e.Driver, &sparkmsg.ExecutorAdded{
+				ID: int32(e.ExecID), WorkerID: e.WorkerID, HostPort: e.HostPort, Cores: int32(e.Cores), Memory: int32(e.MemoryMB)})
+		case fsm.ExecutorUpdated:
+			c.toApp(e.Driver, &sparkmsg.ExecutorUpdated{
+				ID: int32(e.ExecID), State: sparkmsg.ExecutorState(e.State), Message: e.Message, ExitStatus: toInt32(e.ExitStatus), WorkerHost: e.WorkerHost})
+		case fsm.WorkerRemoved:
+			for _, d := range e.Drivers {
+				c.toApp(d, &sparkmsg.WorkerRemoved{ID: e.WorkerID, Host: e.Host, Message: e.Message})
+			}
+		case fsm.ApplicationRemoved:
+			c.toApp(e.Driver, &sparkmsg.ApplicationRemoved{Message: e.State.String()})
+		case fsm.ApplicationFinished:
+			for _, w := range e.Workers {
+				c.toWorker(w, &sparkmsg.ApplicationFinished{ID: e.AppID})
+			}
+		case fsm.DecommissionWorker:
+			c.toWorker(e.Worker, &sparkmsg.DecommissionWorker{})
+		default:
+			c.deps.Log.Error("the state machine owes a message that this release cannot send", "effect", fmt.Sprintf("%T", effect))
+		}
+	}
+	for _, id := range batch {
+		if w := c.workers[id]; w != nil {
+			c.askReceipt(w, keys[id])
+		}
+	}
+}
+
+// toWorker queues a message for a worker. A worker that this term has not met yet is addressed as the table says.
+func (c *Core) toWorker(ref fsm.WorkerRef, msg sparkmsg.Message) uint64 {
+	fam := pickFamily(sparkmsg.FamilySet(ref.Families))
+	if w := c.workers[ref.ID]; w != nil && w.fam != sparkmsg.FamilyUnknown {
+		fam = w.fam
+	}
+	return c.deps.Network.Send(fromFSMAddress(ref.Address), endpointWorker, fam, msg)
+}
+
+func (c *Core) toApp(ref fsm.DriverRef, msg sparkmsg.Message) {
+	fam := pickFamily(sparkmsg.FamilySet(ref.Families))
+	if a := c.apps[ref.AppID]; a != nil && a.fam != sparkmsg.FamilyUnknown {
+		fam = a.fam
+	}
+	c.deps.Network.Send(fromFSMAddress(ref.Address), endpointAppClient, fam, msg)
+}
+
+// sendLaunch tells a worker to start an executor, once: a launch is never repeated. It reports whether it was sent.
+func (c *Core) sendLaunch(e *fsm.LaunchExecutor) bool {
+	w := c.workers[e.Worker.ID]
+	app := c.view().Application(e.AppID)
+	if app == nil {
+		return false // finished meanwhile; the kill that came with that has been sent or follows
+	}
+	desc, err := c.description(app)
+	if w == nil || err != nil {
+		// Cannot happen for what this leader planned. It is not silent, and the overdue rule of the next leader, or the
+		// worker's next list, ends the executor.
+		c.deps.Log.Error("an executor was booked that cannot be launched", "app_id", e.AppID, "executor_id", e.ExecID, "worker_id", e.Worker.ID, "error", err)
+		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: e.Worker.ID,
+			Missing: []fsm.ExecutorKey{{AppID: e.AppID, ExecID: e.ExecID}}}, func(fsm.Result) {}, nil)
+		return false
+	}
+	c.deps.Log.Info(fmt.Sprintf("Launching executor %s/%d on worker %s", e.AppID, e.ExecID, e.Worker.ID))
+	seq := c.deps.Network.Send(w.addr, endpointWorker, w.fam, &sparkmsg.LaunchExecutor{
+		MasterURL: c.cfg.masterURL(), AppID: e.AppID, ExecID: int32(e.ExecID), RPID: int32(e.ProfileID), AppDesc: desc,
+		Cores: int32(e.Cores), Memory: int32(e.MemoryMB), Resources: fromFSMResources(e.Resources),
+	})
+	c.launched(w, fsm.ExecutorKey{AppID: e.AppID, ExecID: e.ExecID}, seq)
+	return true
+}
+
+// description returns an application's description as its driver sent it, decoded once per term.
+func (c *Core) description(app *fsm.Application) (*sparkmsg.ApplicationDescription, error) {
+	soft := c.appSoft(app.ID, fromFSMAddress(app.Driver), 0)
+	if soft.desc == nil && soft.descErr == nil {
+		soft.desc, soft.descErr = sparkmsg.ParseApplicationDescription(app.Payload)
+	}
+	return soft.desc, soft.descErr
+}

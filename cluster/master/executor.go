@@ -1,0 +1,123 @@
+package master
+
+import (
+	"fmt"
+	"time"
+
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+const (
+	// runningTimeout is how long an executor may take from its launch to RUNNING, which a worker reports as soon as the
+	// process exists. A worker that cannot read the launch, being of another release, stays silent.
+	runningTimeout = 30 * time.Second
+	// receiptTimeout is how long the leader waits for the receipt of a batch of launches.
+	receiptTimeout = 30 * time.Second
+)
+
+// launch is an executor that this leader told a worker to start.
+type launch struct {
+	seq     uint64 // place in the worker's outbox
+	overdue *timer
+}
+
+// executorChanged handles ExecutorStateChanged (B-122 to B-128). The worker asks again, and in the end exits, unless it
+// is answered: every path replies.
+func (c *Core) executorChanged(from *sparkmsg.Address, m *sparkmsg.ExecutorStateChanged, reply func(sparkmsg.Message, error)) {
+	view := c.view()
+	key := fsm.ExecutorKey{AppID: m.AppID, ExecID: int(m.ExecID)}
+	worker := ""
+	if from != nil {
+		if w := view.WorkerByAddress(toFSMAddress(*from)); w != nil {
+			worker = w.ID
+			if soft := c.workers[worker]; soft != nil {
+				soft.lastSeen = c.now()
+			}
+			c.forgetLaunch(worker, key)
+		}
+	}
+	if view.Executor(key) == nil {
+		c.deps.Log.Warn(fmt.Sprintf("Got status update for unknown executor %s/%d", m.AppID, m.ExecID), "state", m.State.String())
+		reply(&sparkmsg.Boolean{Value: true}, nil)
+		return
+	}
+	cmd := fsm.ExecutorChanged{
+		Meta: c.meta(), AppID: m.AppID, ExecID: int(m.ExecID), WorkerID: worker,
+		State: fsm.ExecutorState(m.State), Message: m.Message, ExitStatus: toInt(m.ExitStatus),
+	}
+	c.propose("ExecutorChanged", cmd, func(r fsm.Result) {
+		res := r.Value.(fsm.ExecutorChangedResult)
+		if res.Known && m.State.Finished() {
+			c.deps.Log.Info(fmt.Sprintf("Removing executor %s/%d because it is %s", m.AppID, m.ExecID, m.State))
+		}
+		if res.AppFailed {
+			c.deps.Log.Error(fmt.Sprintf("Application with ID %s failed %d times; removing it", m.AppID, c.cfg.Settings.MaxExecutorRetries))
+			c.appEnded(m.AppID, "FAILED: too many executor failures")
+		}
+		reply(&sparkmsg.Boolean{Value: true}, nil)
+		c.needPlan()
+	}, func(err error) { reply(nil, err) })
+}
+
+// launched notes what was just sent to a worker; receipts are asked for behind the whole batch.
+func (c *Core) launched(w *workerSoft, key fsm.ExecutorKey, seq uint64) {
+	term := c.term
+	w.launches[key] = &launch{seq: seq, overdue: c.after(runningTimeout, func() {
+		if c.term == term {
+			c.launchOverdue(w.id, key)
+		}
+	})}
+}
+
+// askReceipt asks, behind a batch of launches and on the same connection, whether the worker exists: its answer shows
+// that the launches before it have arrived. The receipt is committed, so that a later leader knows it as well.
+func (c *Core) askReceipt(w *workerSoft, keys []fsm.ExecutorKey) {
+	term := c.term
+	c.deps.Network.Ask(w.addr, endpointVerifier, w.fam, &sparkmsg.CheckExistence{Name: endpointWorker}, receiptTimeout,
+		func(answer sparkmsg.Message, err error) {
+			yes, ok := answer.(*sparkmsg.Boolean)
+			if err != nil || !ok || !yes.Value || !c.leader || c.term != term {
+				return // without a receipt launchOverdue or the worker's next list settles what became of them
+			}
+			w.lastSeen = c.now()
+			c.propose("LaunchReceipts", fsm.LaunchReceipts{Meta: c.meta(), WorkerID: w.id, Executors: keys}, func(fsm.Result) {}, nil)
+		})
+}
+
+// launchOverdue deals with an executor that never ran. Delivered but silent means that the worker could not read the
+// launch: the pair of application and worker is not tried again. Not delivered means that nothing was started.
+func (c *Core) launchOverdue(workerID string, key fsm.ExecutorKey) {
+	w := c.workers[workerID]
+	if w == nil {
+		return
+	}
+	delete(w.launches, key)
+	e := c.view().Executor(key)
+	if e == nil || e.WorkerID != workerID || e.State != fsm.ExecutorLaunching {
+		return
+	}
+	if !e.Delivered {
+		c.deps.Log.Warn("a launch was never received; it is ended and planned again", "app_id", key.AppID, "executor_id", key.ExecID, "worker_id", workerID)
+		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: workerID, Missing: []fsm.ExecutorKey{key}},
+			func(fsm.Result) { c.needPlan() }, nil)
+		return
+	}
+	reason := fmt.Sprintf("executor was not RUNNING within %d s on worker %s: the worker's Spark release may not fit the application's", int(runningTimeout.Seconds()), workerID)
+	c.deps.Log.Warn("an executor did not run in time; this worker gets no more of this application", "app_id", key.AppID, "executor_id", key.ExecID, "worker_id", workerID)
+	c.propose("MarkIncompatible", fsm.MarkIncompatible{Meta: c.meta(), AppID: key.AppID, ExecID: key.ExecID, WorkerID: workerID, Reason: reason},
+		func(fsm.Result) {
+			c.deps.Observer.Event("app", key.AppID, reason)
+			c.needPlan()
+		}, nil)
+}
+
+// forgetLaunch drops the watch over a launch whose end is known.
+func (c *Core) forgetLaunch(workerID string, key fsm.ExecutorKey) {
+	if w := c.workers[workerID]; w != nil {
+		if l := w.launches[key]; l != nil {
+			l.overdue.stop()
+			delete(w.launches, key)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package master
+
+import (
+	"fmt"
+	"time"
+
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+const (
+	// askEvery is how often an idle driver is asked whether it lives: applications send no heartbeats.
+	askEvery = 15 * time.Second
+	// probeEvery is how often an unreachable peer is asked again.
+	probeEvery = 5 * time.Second
+	// probeTimeout bounds one question on a fresh connection.
+	probeTimeout = 3 * time.Second
+	// maxScan bounds the time between two looks at all clocks.
+	maxScan = time.Second
+)
+
+func (c *Core) scanPeriod() time.Duration {
+	return max(min(c.cfg.WorkerTimeout/10, maxScan), 10*time.Millisecond)
+}
+
+func (c *Core) startLiveness() {
+	c.scannedAt = c.now()
+	c.after(c.scanPeriod(), c.scan)
+}
+
+// scan looks at every clock: time-outs of workers, idle drivers, deadlines of awaited peers, DEAD entries to be dropped.
+func (c *Core) scan() {
+	now := c.now()
+	// This process may have been stopped (SIGSTOP, a suspended machine): what peers said meanwhile waits in the sockets,
+	// so the silence is ours. All clocks move on by the gap.
+	if late := now.Sub(c.scannedAt) - c.scanPeriod(); late > c.scanPeriod() {
+		c.shiftClocks(late)
+	}
+	c.scannedAt = now
+	c.after(c.scanPeriod(), c.scan)
+	if !c.alive() {
+		return
+	}
+	view := c.view()
+	c.scanWorkers(view, now)
+	c.scanApps(view, now)
+}
+
+func (c *Core) shiftClocks(by time.Duration) {
+	for _, w := range c.workers {
+		w.lastSeen = w.lastSeen.Add(by)
+		w.await.shift(by)
+	}
+	for _, a := range c.apps {
+		a.lastAnswer = a.lastAnswer.Add(by)
+		a.await.shift(by)
+	}
+}
+
+func (a *awaited) shift(by time.Duration) {
+	if a != nil {
+		a.deadline = a.deadline.Add(by)
+	}
+}
+
+func (c *Core) scanWorkers(view state, now time.Time) {
+	var reap []string
+	keep := time.Duration(c.cfg.DeadWorkerPersistence+1) * c.cfg.WorkerTimeout
+	view.Workers(func(w *fsm.Worker) bool {
+		soft := c.workers[w.ID]
+		if w.State == fsm.WorkerDead {
+			if now.Sub(time.UnixMilli(w.DiedAtMillis)) > keep {
+				reap = append(reap, w.ID)
+				if soft != nil {
+					soft.await.stop()
+					delete(c.workers, w.ID)
+				}
+			}
+			return true
+		}
+		if soft == nil {
+			return true // committed just now; its registration is about to be answered
+		}
+		switch silent := now.Sub(soft.lastSeen); {
+		case silent > c.cfg.WorkerTimeout:
+			c.deps.Log.Warn(fmt.Sprintf("Removing %s because we got no heartbeat in %d ms", w.ID, c.cfg.WorkerTimeout.Milliseconds()))
+			c.removeWorkerOnce(soft, fmt.Sprintf("Not receiving heartbeat for %d seconds", int(c.cfg.WorkerTimeout.Seconds())))
+		case soft.await != nil && now.After(soft.await.deadline) && !soft.lastSeen.After(soft.await.since):
+			c.removeWorkerOnce(soft, "Not responding for recovery")
+		}
+		return true
+	})
+	if len(reap) > 0 {
+		c.propose("ReapWorkers", fsm.ReapWorkers{Meta: c.meta(), IDs: reap}, func(fsm.Result) {}, nil)
+	}
+}
+
+// removeWorkerOnce removes a worker whose removal is not on its way already.
+func (c *Core) removeWorkerOnce(w *workerSoft, reason string) {
+	if w.removing {
+		return
+	}
+	w.removing = true
+	c.removeWorker(w.id, reason)
+}
+
+func (c *Core) scanApps(view state, now time.Time) {
+	view.ActiveApplications(func(app *fsm.Application) bool {
+		a := c.apps[app.ID]
+		if a == nil {
+			return true
+		}
+		silent := now.Sub(a.lastAnswer)
+		switch {
+		case silent > c.cfg.AppTimeout:
+			if !a.ending {
+				a.ending = true
+				c.finishApplication(a.id, fsm.AppFailed, fmt.Sprintf("driver %s gave no answer for %d s", a.addr, int(c.cfg.AppTimeout.Seconds())))
+			}
+		case silent > askEvery && a.attached && !a.asking && !a.probing:
+			c.askDriver(a)
+		}
+		return true
+	})
+}
+
+// askDriver asks an idle driver, on the connection that we have with it, whether it still is one.
+func (c *Core) askDriver(a *appSoft) {
+	a.asking = true
+	term := c.term
+	c.deps.Network.Ask(a.addr, endpointVerifier, a.fam, &sparkmsg.CheckExistence{Name: endpointAppClient}, askEvery,
+		func(answer sparkmsg.Message, err error) {
+			if c.term != term {
+				return
+			}
+			a.asking = false
+			yes, ok := answer.(*sparkmsg.Boolean)
+			switch {
+			case err != nil || !ok:
+				c.checkApp(a) // a fresh connection tells more
+			case yes.Value:
+				a.lastAnswer = c.now()
+			default:
+				c.appGone(a, "its driver has ended the application client")
+			}
+		})
+}
+
+// ConnClosed takes the end of a connection. It is a hint, and only when it was the peer's last one: a fresh connection to
+// its advertised address shows whether it lives.
+func (c *Core) ConnClosed(peer sparkmsg.Address, last bool) {
+	if !c.alive() || !last {
+		return
+	}
+	view := c.view()
+	if w := view.WorkerByAddress(toFSMAddress(peer)); w != nil {
+		if soft := c.workers[w.ID]; soft != nil {
+			c.deps.Log.Info(peer.String()+" got disassociated; asking whether it lives", "worker_id", w.ID)
+			c.checkWorkerAlive(soft)
+		}
+	}
+	if app := view.ApplicationByDriver(toFSMAddress(peer)); app != nil {
+		if soft := c.apps[app.ID]; soft != nil {
+			c.deps.Log.Info(peer.String()+" got disassociated; asking whether it lives", "app_id", app.ID)
+			c.checkApp(soft)
+		}
+	}
+	c.flush()
+}
+
+// checkWorkerAlive asks a worker whose connections are gone. Until it answers it gets no new work.
+func (c *Core) checkWorkerAlive(w *workerSoft) {
+	if w.probing {
+		return
+	}
+	w.probing = true
+	if w.unreachableSince.IsZero() {
+		w.unreachableSince = c.now()
+	}
+	term := c.term
+	c.deps.Network.Probe(w.addr, endpointWorker, probeTimeout, func(r ProbeResult) {
+		if c.term != term || c.workers[w.id] != w {
+			return
+		}
+		w.probing = false
+		if w.unreachableSince.IsZero() {
+			return // it has registered meanwhile
+		}
+		switch {
+		case r == ProbeTrue:
+			c.reached[w.addr] = true
+			c.awaitWorker(w) // it gets MasterChanged and is counted attached when its list names the same id
+		case r == ProbeFalse || r == ProbeRefused && c.reached[w.addr]:
+			c.removeWorkerOnce(w, w.addr.String()+" got disassociated")
+		default:
+			c.after(probeEvery, func() {
+				if c.workers[w.id] == w && !w.unreachableSince.IsZero() && w.await == nil {
+					c.checkWorkerAlive(w)
+				}
+			})
+		}
+		c.flush()
+	})
+}
+
+// checkApp asks a driver whose connections are gone. A driver that saw its connection close waits for MasterChanged.
+func (c *Core) checkApp(a *appSoft) {
+	if a.probing {
+		return
+	}
+	a.probing = true
+	term := c.term
+	c.deps.Network.Probe(a.addr, endpointAppClient, probeTimeout, func(r ProbeResult) {
+		if c.term != term || c.apps[a.id] != a {
+			return
+		}
+		a.probing = false
+		switch {
+		case r == ProbeTrue:
+			c.reached[a.addr] = true
+			a.attached = false
+			c.awaitApp(a)
+		case r == ProbeFalse || r == ProbeRefused && c.reached[a.addr]:
+			c.appGone(a, "its driver at "+a.addr.String()+" is gone")
+		default:
+			c.after(probeEvery, func() {
+				if c.apps[a.id] == a && !c.deps.Network.Attached(a.addr) {
+					c.checkApp(a)
+				}
+			})
+		}
+		c.flush()
+	})
+}
+
+// appGone ends an application whose driver is gone without having unregistered. Spark calls that FINISHED (B-111), which
+// cannot be told from success (G-32).
+func (c *Core) appGone(a *appSoft, why string) {
+	if a.ending {
+		return
+	}
+	a.ending = true
+	c.finishApplication(a.id, fsm.AppFailed, why)
+}
+
+// learnReach finds out, once per address, whether this master can open connections to a peer. Only where it can does a
+// refused connection prove that the peer is gone: proxies, NAT and firewalls refuse as well.
+func (c *Core) learnReach(addr sparkmsg.Address, endpoint string) {
+	if known, asked := c.reached[addr]; known || asked {
+		return
+	}
+	c.reached[addr] = false
+	c.deps.Network.Probe(addr, endpoint, probeTimeout, func(r ProbeResult) {
+		if r == ProbeTrue {
+			c.reached[addr] = true
+			return
+		}
+		delete(c.reached, addr) // asked again when the peer attaches the next time
+	})
+}

@@ -1,0 +1,100 @@
+package master
+
+import (
+	"strings"
+	"time"
+
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+// releaseTimeout is how long a newly registered worker waits for its release to be found out before it is given work
+// without.
+const releaseTimeout = 2 * time.Second
+
+// findWorkerRelease asks, once per term, which release a worker runs: messages alone do not tell 4.1 from 4.3, and an
+// executor of the wrong release stays silent for ever.
+func (c *Core) findWorkerRelease(w *workerSoft) {
+	if w.releaseKnown || w.releaseAsked {
+		return
+	}
+	known := c.view().Worker(w.id)
+	if known == nil {
+		return
+	}
+	w.releaseAsked = true
+	settle := func() {
+		if !w.releaseKnown {
+			w.releaseKnown = true
+			c.needPlan()
+			c.flush()
+		}
+	}
+	if known.WebUIURL == "" {
+		settle()
+		return
+	}
+	term := c.term
+	c.after(releaseTimeout, settle)
+	c.deps.Releases.Worker(known.WebUIURL, func(release string) {
+		if c.term != term || c.workers[w.id] != w || !c.alive() {
+			return
+		}
+		if release == "" {
+			settle()
+			return
+		}
+		c.propose("SetRelease", fsm.SetRelease{Meta: c.meta(), WorkerID: w.id, Release: release, Families: narrowFamilies(known.Families, release)},
+			func(fsm.Result) { settle() }, func(error) { settle() })
+	})
+}
+
+// findAppRelease does the same for an application. Its driver serves the answer only once it has been told its id.
+func (c *Core) findAppRelease(a *appSoft, uiURL string) {
+	if a.releaseKnown || uiURL == "" {
+		return
+	}
+	a.releaseKnown = true
+	term := c.term
+	c.deps.Releases.Application(uiURL, func(release string) {
+		app := c.view().Application(a.id)
+		if release == "" || c.term != term || app == nil || app.State.Finished() || !c.alive() {
+			return
+		}
+		c.propose("SetRelease", fsm.SetRelease{Meta: c.meta(), AppID: a.id, Release: release, Families: narrowFamilies(app.Families, release)},
+			func(fsm.Result) { c.needPlan() }, nil)
+	})
+}
+
+// narrowFamilies keeps what messages and release agree on; a release that contradicts the messages is not believed.
+func narrowFamilies(families uint8, release string) uint8 {
+	of, ok := sparkmsg.FamilyForRelease(release)
+	if !ok {
+		return families
+	}
+	both := sparkmsg.FamilySet(families).Intersect(sparkmsg.SetOf(of))
+	if both.IsEmpty() {
+		return families
+	}
+	return uint8(both)
+}
+
+// compatible tells whether an application's executors may run on a worker: they share a family and, where both are
+// known, the same major.minor release.
+func compatible(a *fsm.Application, w *fsm.Worker) bool {
+	shared := sparkmsg.FamilySet(a.Families).Intersect(sparkmsg.FamilySet(w.Families))
+	if a.Families != 0 && w.Families != 0 && shared.IsEmpty() {
+		return false
+	}
+	return a.Release == "" || w.Release == "" || majorMinor(a.Release) == majorMinor(w.Release)
+}
+
+// majorMinor cuts a release down: 4.3.0 and 4.3.1-SNAPSHOT both give 4.3.
+func majorMinor(release string) string {
+	major, rest, ok := strings.Cut(release, ".")
+	if !ok {
+		return release
+	}
+	minor, _, _ := strings.Cut(rest, ".")
+	return major + "." + minor
+}

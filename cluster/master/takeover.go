@@ -1,0 +1,300 @@
+package master
+
+import (
+	"fmt"
+	"time"
+
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+const (
+	// MasterChanged is repeated until it is answered: after its first try a worker asks only its last master, and an
+	// application never asks again, so the leader must reach them.
+	firstRepeat = 100 * time.Millisecond
+	lastRepeat  = 5 * time.Second
+	// resendWindow is how far back a new leader looks for messages that its predecessor may have owed when it died.
+	resendWindow = 60 * time.Second
+)
+
+// awaited is a peer that has not answered MasterChanged yet.
+type awaited struct {
+	since    time.Time
+	deadline time.Time // when the leader acts without it
+	repeat   *timer
+	interval time.Duration
+	sent     int
+}
+
+// stop ends the waiting; a nil awaited is allowed.
+func (a *awaited) stop() {
+	if a != nil {
+		a.repeat.stop()
+	}
+}
+
+// takeOver brings every peer of the replicated tables to this leader. Nobody holds up anybody: registrations are served
+// from this moment on.
+func (c *Core) takeOver() {
+	view := c.view()
+	view.Workers(func(w *fsm.Worker) bool {
+		soft := c.workerSoft(w.ID, fromFSMAddress(w.Address), sparkmsg.FamilySet(w.Families))
+		soft.releaseKnown = w.Release != ""
+		c.awaitWorker(soft)
+		if w.Live() {
+			c.findWorkerRelease(soft)
+		}
+		return true
+	})
+	view.ActiveApplications(func(a *fsm.Application) bool {
+		soft := c.appSoft(a.ID, fromFSMAddress(a.Driver), sparkmsg.FamilySet(a.Families))
+		soft.releaseKnown = a.Release != ""
+		c.awaitApp(soft)
+		return true
+	})
+	c.resendOwed(view)
+}
+
+// awaitWorker asks a worker for its list, again and again, until it answers.
+func (c *Core) awaitWorker(w *workerSoft) {
+	if w.await != nil {
+		return
+	}
+	now := c.now()
+	w.usable = false
+	w.await = &awaited{since: now, deadline: now.Add(c.cfg.RecoveryTimeout), interval: firstRepeat}
+	first := c.sendMasterChanged(w.addr, endpointWorker, w.fam)
+	w.listSeq = first
+	c.repeatMasterChanged(w.await, func() { c.sendMasterChanged(w.addr, endpointWorker, w.fam) })
+}
+
+func (c *Core) awaitApp(a *appSoft) {
+	if a.await != nil {
+		return
+	}
+	now := c.now()
+	a.await = &awaited{since: now, deadline: now.Add(c.cfg.AppTimeout), interval: firstRepeat}
+	c.sendMasterChanged(a.addr, endpointAppClient, a.fam)
+	c.repeatMasterChanged(a.await, func() { c.sendMasterChanged(a.addr, endpointAppClient, a.fam) })
+}
+
+func (c *Core) repeatMasterChanged(a *awaited, send func()) {
+	a.sent++
+	a.repeat = c.after(a.interval, func() {
+		send()
+		a.interval = min(2*a.interval, lastRepeat)
+		c.repeatMasterChanged(a, send)
+	})
+}
+
+func (c *Core) sendMasterChanged(to sparkmsg.Address, endpoint string, fam sparkmsg.Family) uint64 {
+	return c.deps.Network.Send(to, endpoint, fam, &sparkmsg.MasterChanged{Master: c.selfRef(), MasterWebUIURL: c.cfg.WebUIURL})
+}
+
+// resendOwed repeats what the last leader may have owed when it died and what no list brings back: the end of
+// applications, to workers and drivers, and the end of executors, to drivers. All of it is harmless when it comes twice.
+func (c *Core) resendOwed(view state) {
+	since := c.now().Add(-resendWindow).UnixMilli()
+	var workers []*fsm.Worker
+	view.Workers(func(w *fsm.Worker) bool { workers = append(workers, w); return true })
+	view.CompletedApplications(func(a *fsm.Application) bool {
+		if a.EndMillis < since {
+			return true
+		}
+		for _, w := range workers {
+			c.toWorker(w.Ref(), &sparkmsg.ApplicationFinished{ID: a.ID})
+		}
+		if a.State != fsm.AppFinished && view.ApplicationByDriver(a.Driver) == nil {
+			c.toApp(a.Ref(), &sparkmsg.ApplicationRemoved{Message: a.State.String()})
+		}
+		return true
+	})
+	view.ActiveApplications(func(a *fsm.Application) bool {
+		view.RemovedExecutors(a.ID, func(e *fsm.RemovedExecutor) bool {
+			if e.EndedAtMillis >= since {
+				c.toApp(a.Ref(), executorEnded(e))
+			}
+			return true
+		})
+		return true
+	})
+}
+
+func executorEnded(e *fsm.RemovedExecutor) *sparkmsg.ExecutorUpdated {
+	m := &sparkmsg.ExecutorUpdated{ID: int32(e.ID), State: sparkmsg.ExecutorState(e.State), ExitStatus: toInt32(e.ExitStatus)}
+	if e.Message != "" {
+		m.Message = &e.Message
+	}
+	if e.State == fsm.ExecutorLost {
+		m.WorkerHost = &e.WorkerHost
+	}
+	return m
+}
+
+// workerSchedulerState handles a worker's answer to MasterChanged (B-157, B-168).
+func (c *Core) workerSchedulerState(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.WorkerSchedulerStateResponse) {
+	if !c.alive() {
+		return
+	}
+	w := c.view().Worker(m.ID)
+	if w == nil {
+		c.deps.Log.Warn("Scheduler state from unknown worker: " + m.ID + ". Asking it to re-register.")
+		c.reconnectWorker(conn, families)
+		return
+	}
+	soft := c.workerSoft(m.ID, fromFSMAddress(w.Address), families)
+	if soft.conn == nil {
+		soft.conn = conn
+	}
+	conn.SetTrusted()
+	reported := make([]fsm.ReportedExecutor, 0, len(m.ExecResponses))
+	for i := range m.ExecResponses {
+		r := toReported(&m.ExecResponses[i].Desc)
+		r.Resources = toFSMResources(m.ExecResponses[i].Resources)
+		reported = append(reported, r)
+	}
+	c.reconcile(soft, reported)
+}
+
+// workerLatestState handles the list that follows RegisteredWorker (B-042). While the worker still owes its answer to
+// MasterChanged this list kills nothing: workers send it early, before they have heard of the new leader.
+func (c *Core) workerLatestState(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.WorkerLatestState) {
+	if !c.alive() {
+		return
+	}
+	soft := c.workers[m.ID]
+	if soft == nil || c.view().Worker(m.ID) == nil {
+		c.deps.Log.Warn("Worker state from unknown worker: " + m.ID + ". Asking it to re-register.")
+		c.reconnectWorker(conn, families)
+		return
+	}
+	soft.lastSeen = c.now()
+	if soft.await != nil {
+		return
+	}
+	reported := make([]fsm.ReportedExecutor, 0, len(m.Executors))
+	for i := range m.Executors {
+		reported = append(reported, toReported(&m.Executors[i]))
+	}
+	c.reconcile(soft, reported)
+}
+
+// reconcile compares a worker's list with the replicated table and commits the difference. What was launched on the
+// worker after the message that the list answers is not in the list yet, and is left alone.
+func (c *Core) reconcile(w *workerSoft, reported []fsm.ReportedExecutor) {
+	listed := make(map[fsm.ExecutorKey]bool, len(reported))
+	for i := range reported {
+		key := fsm.ExecutorKey{AppID: reported[i].AppID, ExecID: reported[i].ExecID}
+		listed[key] = true
+		if l := w.launches[key]; l != nil {
+			l.overdue.stop()
+			delete(w.launches, key)
+		}
+	}
+	var missing []fsm.ExecutorKey
+	view := c.view()
+	changed := false
+	view.ExecutorsOfWorker(w.id, func(e *fsm.Executor) bool {
+		key := e.Key()
+		if listed[key] {
+			delete(listed, key)
+			changed = changed || e.State == fsm.ExecutorLaunching
+			return true
+		}
+		if l := w.launches[key]; l == nil || l.seq < w.listSeq {
+			missing = append(missing, key)
+		}
+		return true
+	})
+	known := view.Worker(w.id)
+	if len(missing) == 0 && len(listed) == 0 && !changed && known.Live() {
+		c.reconciled(w, 0, 0)
+		return
+	}
+	c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: w.id, Reported: reported, Missing: missing},
+		func(r fsm.Result) {
+			res := r.Value.(fsm.ReconcileResult)
+			if !res.Known {
+				return
+			}
+			if res.Revived {
+				c.deps.Observer.Event("worker", w.id, "is back")
+			}
+			for _, key := range res.Ended {
+				delete(w.launches, key)
+			}
+			c.reconciled(w, len(res.Killed), len(res.Ended))
+		}, nil)
+}
+
+func (c *Core) reconciled(w *workerSoft, killed, ended int) {
+	if !w.attached {
+		c.deps.Log.Info("Worker has been re-registered: "+w.id, "executors_killed", killed, "executors_ended", ended)
+	}
+	if killed+ended > 0 {
+		c.deps.Observer.Event("worker", w.id, fmt.Sprintf("its list differed: %d executors killed, %d ended", killed, ended))
+	}
+	c.workerAttached(w)
+	w.usable = true
+	c.learnReach(w.addr, endpointWorker)
+	c.findWorkerRelease(w)
+	c.needPlan()
+}
+
+// masterChangeAcknowledged handles a driver's answer to MasterChanged (B-117, B-156). A null id says that the
+// application never got the answer to its registration.
+func (c *Core) masterChangeAcknowledged(conn Conn, from *sparkmsg.Address, families sparkmsg.FamilySet, m *sparkmsg.MasterChangeAcknowledged) {
+	if !c.alive() {
+		return
+	}
+	view := c.view()
+	if m.AppID == "" {
+		if from == nil {
+			return
+		}
+		if app := view.ApplicationByDriver(toFSMAddress(*from)); app != nil {
+			soft := c.appSoft(app.ID, *from, families)
+			c.deps.Network.Send(*from, endpointAppClient, soft.fam, &sparkmsg.RegisteredApplication{AppID: app.ID, Master: c.selfRef()})
+			c.appBack(soft)
+		}
+		return
+	}
+	app := view.Application(m.AppID)
+	if app == nil || app.State.Finished() {
+		c.deps.Log.Warn("Master change ack from unknown app: " + m.AppID)
+		c.endStranger(conn, from, families, m.AppID, app)
+		return
+	}
+	conn.SetTrusted()
+	soft := c.appSoft(app.ID, fromFSMAddress(app.Driver), families)
+	if !soft.attached {
+		c.deps.Log.Info("Application has been re-registered: " + app.ID)
+	}
+	c.heardFrom(app)
+	c.appBack(soft)
+}
+
+func (c *Core) appBack(a *appSoft) {
+	c.appAttached(a)
+	c.learnReach(a.addr, endpointAppClient)
+	if app := c.view().Application(a.id); app != nil {
+		c.findAppRelease(a, app.UIURL)
+	}
+	c.needPlan()
+}
+
+// endStranger deals with a driver that names an application which is not active. The application that we hold at its
+// address, if any, is then not its: that one's driver is gone.
+func (c *Core) endStranger(conn Conn, from *sparkmsg.Address, families sparkmsg.FamilySet, id string, app *fsm.Application) {
+	state := fsm.AppFailed
+	if app != nil {
+		state = app.State
+	}
+	conn.Push(endpointAppClient, pickFamily(families), &sparkmsg.ApplicationRemoved{Message: state.String()})
+	if from == nil {
+		return
+	}
+	if held := c.view().ApplicationByDriver(toFSMAddress(*from)); held != nil && held.ID != id {
+		c.finishApplication(held.ID, fsm.AppFailed, "another driver answers at "+from.String())
+	}
+}

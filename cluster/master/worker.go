@@ -1,0 +1,237 @@
+package master
+
+import (
+	"fmt"
+	"time"
+
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+// holderTimeout is how long the first worker at an address may take to show that it lives when another one registers
+// there.
+const holderTimeout = 2 * time.Second
+
+// workerSoft is what the leader of this term knows about a worker and does not replicate.
+type workerSoft struct {
+	id       string
+	addr     sparkmsg.Address
+	fam      sparkmsg.Family
+	conn     Conn // where it last registered; nil until then
+	lastSeen time.Time
+
+	// attached: it registered, or answered with its list, in this term.
+	attached bool
+	// usable: it may be given new work. A heartbeat is not enough: what it runs must be known.
+	usable bool
+	await  *awaited
+	// listSeq is the outbox sequence of the message that the worker's next list answers.
+	listSeq uint64
+	// launches holds what this leader told the worker to start and has not seen running.
+	launches map[fsm.ExecutorKey]*launch
+
+	unreachableSince time.Time
+	probing          bool
+	removing         bool // its removal is on the way
+	releaseAsked     bool
+	releaseKnown     bool // its release was found out, or cannot be
+}
+
+func (c *Core) workerSoft(id string, addr sparkmsg.Address, families sparkmsg.FamilySet) *workerSoft {
+	w := c.workers[id]
+	if w == nil {
+		w = &workerSoft{id: id, launches: map[fsm.ExecutorKey]*launch{}, lastSeen: c.now()}
+		c.workers[id] = w
+	}
+	w.addr = addr
+	if !families.IsEmpty() {
+		w.fam = pickFamily(families)
+	}
+	return w
+}
+
+// registerWorker handles RegisterWorker (B-010 to B-017).
+func (c *Core) registerWorker(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterWorker) {
+	c.deps.Log.Info(fmt.Sprintf("Registering worker %s:%d with %d cores, %d MiB RAM", m.Host, m.Port, m.Cores, m.Memory), "worker_id", m.ID)
+	fam := pickFamily(families)
+	if !c.alive() {
+		conn.Push(endpointWorker, fam, &sparkmsg.MasterInStandby{})
+		return
+	}
+	addr, err := refAddress(m.Worker)
+	if err == nil {
+		err = checkWorker(m)
+	}
+	if err != nil {
+		c.deps.Log.Warn("Worker registration failed", "worker_id", m.ID, "error", err)
+		conn.Push(endpointWorker, fam, &sparkmsg.RegisterWorkerFailed{Message: err.Error()})
+		return
+	}
+	conn.SetTrusted()
+	view := c.view()
+	known := view.Worker(m.ID)
+	if known != nil && known.State != fsm.WorkerDead && sameWorker(known, m, addr) {
+		c.workerRegistered(conn, families, m, addr, true)
+		return
+	}
+	holder := view.WorkerByAddress(toFSMAddress(addr))
+	if holder == nil || holder.ID == m.ID {
+		c.proposeWorker(conn, families, m, addr, "")
+		return
+	}
+	c.settleAddress(conn, families, m, addr, holder.ID)
+}
+
+// checkWorker refuses a registration that can only be a mistake or an attack.
+func checkWorker(m *sparkmsg.RegisterWorker) error {
+	switch {
+	case m.ID == "" || len(m.ID) > maxIDLength:
+		return fmt.Errorf("worker id has %d bytes; 1 to %d are allowed", len(m.ID), maxIDLength)
+	case m.Port <= 0 || m.Port > 65535:
+		return fmt.Errorf("worker %s names port %d; 1 to 65535 are allowed", m.ID, m.Port)
+	case m.Cores < 0 || m.Memory < 0:
+		return fmt.Errorf("worker %s offers %d cores and %d MiB; neither may be negative", m.ID, m.Cores, m.Memory)
+	}
+	return nil
+}
+
+// settleAddress decides whether a worker may take the address of another one (B-015, B-016): only a first worker that
+// shows that it lives keeps it.
+func (c *Core) settleAddress(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterWorker, addr sparkmsg.Address, holderID string) {
+	holder := c.workers[holderID]
+	if holder == nil || holder.conn == nil || holder.conn.ID() == conn.ID() {
+		// The holder has not been heard of in this term, or speaks on the newcomer's own connection: it is gone.
+		c.proposeWorker(conn, families, m, addr, holderID)
+		return
+	}
+	term := c.term
+	holder.conn.Ask(endpointVerifier, holder.fam, &sparkmsg.CheckExistence{Name: endpointWorker}, holderTimeout,
+		func(answer sparkmsg.Message, err error) {
+			if !c.leader || c.term != term {
+				return
+			}
+			if yes, ok := answer.(*sparkmsg.Boolean); err == nil && ok && yes.Value {
+				c.refuseAddress(conn, families, m, addr)
+				return
+			}
+			c.proposeWorker(conn, families, m, addr, holderID)
+			c.flush()
+		})
+}
+
+func (c *Core) refuseAddress(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterWorker, addr sparkmsg.Address) {
+	text := "Attempted to re-register worker at same address: " + addr.String()
+	c.deps.Log.Warn("Worker registration failed. "+text, "worker_id", m.ID)
+	conn.Push(endpointWorker, pickFamily(families), &sparkmsg.RegisterWorkerFailed{Message: text})
+}
+
+func (c *Core) proposeWorker(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterWorker, addr sparkmsg.Address, replace string) {
+	cmd := fsm.RegisterWorker{
+		Meta: c.meta(), ID: m.ID, Host: m.Host, Port: int(m.Port), Address: toFSMAddress(addr),
+		Cores: int(m.Cores), MemoryMB: int(m.Memory), WebUIURL: m.WorkerWebUIURL,
+		Resources: toFSMResources(m.Resources), Families: uint8(families), ReplaceHolder: replace,
+	}
+	c.propose("RegisterWorker", cmd, func(r fsm.Result) {
+		res := r.Value.(fsm.RegisterWorkerResult)
+		switch res.Outcome {
+		case fsm.WorkerAddressInUse:
+			c.settleAddress(conn, families, m, addr, res.HolderID)
+		case fsm.WorkerDuplicate:
+			c.workerRegistered(conn, families, m, addr, true)
+		default:
+			if res.Outcome == fsm.WorkerReplaced {
+				delete(c.workers, res.HolderID)
+			}
+			c.deps.Observer.Event("worker", m.ID, "registered")
+			c.workerRegistered(conn, families, m, addr, false)
+		}
+	}, nil)
+}
+
+// workerRegistered answers a worker that the replicated table holds. A worker that is new in the table runs nothing that
+// we count on and may be given work at once; a known one first has to say what it runs.
+func (c *Core) workerRegistered(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterWorker, addr sparkmsg.Address, duplicate bool) {
+	w := c.workerSoft(m.ID, addr, families)
+	w.conn, w.lastSeen, w.unreachableSince = conn, c.now(), time.Time{}
+	seq := c.deps.Network.Send(addr, endpointWorker, w.fam, &sparkmsg.RegisteredWorker{
+		Master: c.selfRef(), MasterWebUIURL: c.cfg.WebUIURL, MasterAddress: m.MasterAddress, Duplicate: duplicate,
+	})
+	if !duplicate {
+		c.workerAttached(w)
+		w.usable = true
+	}
+	if w.await == nil {
+		w.listSeq = seq
+	}
+	c.learnReach(addr, endpointWorker)
+	c.findWorkerRelease(w)
+	c.needPlan()
+}
+
+// workerAttached notes that the worker is in touch with this leader.
+func (c *Core) workerAttached(w *workerSoft) {
+	w.attached, w.lastSeen, w.unreachableSince = true, c.now(), time.Time{}
+	if w.await != nil {
+		w.await.stop()
+		w.await, c.lastAttach = nil, c.now()
+	}
+}
+
+// heartbeat handles Heartbeat (B-030 to B-032). A worker that we do not hold is always asked to register again, also
+// when its DEAD entry was dropped long ago (G-33).
+func (c *Core) heartbeat(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.Heartbeat) {
+	if !c.alive() {
+		return
+	}
+	if w := c.workers[m.WorkerID]; w != nil {
+		w.lastSeen = c.now()
+		if w.attached || w.await != nil {
+			w.unreachableSince = time.Time{}
+			return
+		}
+	}
+	if known := c.view().Worker(m.WorkerID); known != nil && known.State != fsm.WorkerDead {
+		return
+	}
+	c.deps.Log.Warn(fmt.Sprintf("Got heartbeat from unregistered worker %s. Asking it to re-register.", m.WorkerID))
+	c.reconnectWorker(conn, families)
+}
+
+func (c *Core) reconnectWorker(conn Conn, families sparkmsg.FamilySet) {
+	conn.Push(endpointWorker, pickFamily(families), &sparkmsg.ReconnectWorker{MasterURL: c.cfg.masterURL()})
+}
+
+// workerDecommissioning handles a worker's own decommission signal (B-064).
+func (c *Core) workerDecommissioning(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.WorkerDecommissioning) {
+	if !c.alive() {
+		conn.Push(endpointWorker, pickFamily(families), &sparkmsg.MasterInStandby{})
+		return
+	}
+	w := c.view().Worker(m.ID)
+	if w == nil || w.State == fsm.WorkerDead {
+		c.deps.Log.Warn("Got upstream decommission message from unknown worker " + m.ID)
+		return
+	}
+	c.deps.Log.Info(fmt.Sprintf("Decommissioning worker %s on %s:%d", w.ID, w.Host, w.Port))
+	c.propose("DecommissionWorkers", fsm.DecommissionWorkers{Meta: c.meta(), IDs: []string{m.ID}}, func(fsm.Result) {
+		c.deps.Observer.Event("worker", m.ID, "decommissioned by its own signal")
+		c.needPlan() // the freed cores of the applications wait for nobody (G-42)
+	}, nil)
+}
+
+// removeWorker declares a worker lost (B-060).
+func (c *Core) removeWorker(id, reason string) {
+	w := c.view().Worker(id)
+	if w == nil || w.State == fsm.WorkerDead {
+		return
+	}
+	c.deps.Log.Info(fmt.Sprintf("Removing worker %s on %s:%d", id, w.Host, w.Port), "reason", reason)
+	c.propose("RemoveWorker", fsm.RemoveWorker{Meta: c.meta(), ID: id, Reason: reason}, func(fsm.Result) {
+		c.deps.Observer.Event("worker", id, "lost: "+reason)
+		if soft := c.workers[id]; soft != nil {
+			soft.await.stop()
+			delete(c.workers, id)
+		}
+		c.needPlan()
+	}, nil)
+}
