@@ -22,6 +22,7 @@ const (
 	MaxNameBytes   = 1 << 10 // class, field and enum constant names and signatures, modified UTF-8
 	MaxFields      = 1 << 10 // fields of one class
 	MaxSupers      = 32      // superclasses of one class
+	MaxClasses     = 1 << 10 // descriptors in one stream
 )
 
 func (l Limits) withDefaults() Limits {

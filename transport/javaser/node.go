@@ -153,7 +153,8 @@ func New(c *Class) *Object { return &Object{Class: c, Fields: make([]Value, c.sl
 // Get returns the named field; ok is false if the class has no such field.
 func (o *Object) Get(name string) (v Value, typ byte, ok bool) {
 	slot, typ, ok := o.Class.Slot(name)
-	if !ok {
+	if !ok || slot >= len(o.Fields) { // an externalizable object has no fields
+
 		return Value{}, 0, false
 	}
 	return o.Fields[slot], typ, true
@@ -162,6 +163,7 @@ func (o *Object) Get(name string) (v Value, typ byte, ok bool) {
 // Set sets the named field and reports whether the class has it.
 func (o *Object) Set(name string, v Value) bool {
 	slot, _, ok := o.Class.Slot(name)
+	ok = ok && slot < len(o.Fields)
 	if ok {
 		o.Fields[slot] = v
 	}

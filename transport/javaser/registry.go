@@ -21,3 +21,30 @@ func (r *Registry) Intern(c *Class) *Class {
 
 // Known reports whether any descriptor of that name is registered.
 func (r *Registry) Known(name string) bool { return len(r.byName[name]) > 0 }
+
+// candidate returns a descriptor that may turn out to be the one being read, judged by what comes before its fields.
+func (r *Registry) candidate(name []byte, suid int64, flags byte, fields int) *Class {
+	if r == nil {
+		return nil
+	}
+	for _, k := range r.byName[string(name)] {
+		if k.SUID == suid && k.Flags == flags && len(k.Fields) == fields {
+			return k
+		}
+	}
+	return nil
+}
+
+// match returns the registered descriptor that agrees with like but for the superclass, which is super; same tells
+// whether all fields read were like's.
+func (r *Registry) match(like *Class, same bool, super *Class) *Class {
+	if like == nil || !same {
+		return nil
+	}
+	for _, k := range r.byName[like.Name] {
+		if k.Super == super && (k == like || k.sameSelf(like)) {
+			return k
+		}
+	}
+	return nil
+}
