@@ -40,6 +40,9 @@ type Network interface {
 	// Ask does the same for a message that wants an answer; done gets the answer or the reason why there is none.
 	Ask(to sparkmsg.Address, endpoint string, fam sparkmsg.Family, msg sparkmsg.Message, timeout time.Duration,
 		done func(sparkmsg.Message, error))
+	// Receipt asks, behind everything queued for that peer so far, whether the endpoint exists; done learns which pushes
+	// the answer proves to have arrived.
+	Receipt(to sparkmsg.Address, endpoint string, fam sparkmsg.Family, timeout time.Duration, done func(Receipt, error))
 	// Probe asks CheckExistence(endpoint) on a fresh connection to the peer's advertised address.
 	Probe(to sparkmsg.Address, endpoint string, timeout time.Duration, done func(ProbeResult))
 	// Attached reports whether a live connection of that peer exists.
@@ -48,12 +51,22 @@ type Network interface {
 	DropOutboxes()
 }
 
+// Receipt proves which pushes of a peer's outbox have arrived: those with First <= sequence < Last. Exists is the peer's
+// answer: it has the endpoint.
+type Receipt struct {
+	First, Last uint64
+	Exists      bool
+}
+
 // Conn is the connection on which a message came in.
 type Conn interface {
 	// ID tells connections apart.
 	ID() uint64
 	// SetTrusted lifts the frame limit of a peer that is not registered.
 	SetTrusted()
+	// Outbox returns which pushes of the peer's outbox went out on this connection. An answer to push s that comes in on
+	// it says something about push l only if first <= l < s.
+	Outbox() (first, last uint64)
 	// Push sends a one-way message on this very connection, whoever leads: what a standby says.
 	Push(endpoint string, fam sparkmsg.Family, msg sparkmsg.Message)
 	// Ask asks on this very connection; done runs on the Core's goroutine.

@@ -71,18 +71,24 @@ func (c *Core) launched(w *workerSoft, key fsm.ExecutorKey, seq uint64) {
 }
 
 // askReceipt asks, behind a batch of launches and on the same connection, whether the worker exists: its answer shows
-// that the launches before it have arrived. The receipt is committed, so that a later leader knows it as well.
+// which launches have arrived. The receipt is committed, so that a later leader knows it as well.
 func (c *Core) askReceipt(w *workerSoft, keys []fsm.ExecutorKey) {
 	term := c.term
-	c.deps.Network.Ask(w.addr, endpointVerifier, w.fam, &sparkmsg.CheckExistence{Name: endpointWorker}, receiptTimeout,
-		func(answer sparkmsg.Message, err error) {
-			yes, ok := answer.(*sparkmsg.Boolean)
-			if err != nil || !ok || !yes.Value || !c.leader || c.term != term {
-				return // without a receipt launchOverdue or the worker's next list settles what became of them
+	c.deps.Network.Receipt(w.addr, endpointWorker, w.fam, receiptTimeout, func(r Receipt, err error) {
+		if err != nil || !r.Exists || !c.leader || c.term != term {
+			return // without a receipt launchOverdue or the worker's next list settles what became of them
+		}
+		w.lastSeen = c.now()
+		var arrived []fsm.ExecutorKey
+		for _, key := range keys {
+			if l := w.launches[key]; l != nil && r.First <= l.seq && l.seq < r.Last {
+				arrived = append(arrived, key)
 			}
-			w.lastSeen = c.now()
-			c.propose("LaunchReceipts", fsm.LaunchReceipts{Meta: c.meta(), WorkerID: w.id, Executors: keys}, func(fsm.Result) {}, nil)
-		})
+		}
+		if len(arrived) > 0 {
+			c.propose("LaunchReceipts", fsm.LaunchReceipts{Meta: c.meta(), WorkerID: w.id, Executors: arrived}, func(fsm.Result) {}, nil)
+		}
+	})
 }
 
 // launchOverdue deals with an executor that never ran. Delivered but silent means that the worker could not read the

@@ -153,7 +153,7 @@ func (c *Core) workerSchedulerState(conn Conn, families sparkmsg.FamilySet, m *s
 		r.Resources = toFSMResources(m.ExecResponses[i].Resources)
 		reported = append(reported, r)
 	}
-	c.reconcile(soft, reported)
+	c.reconcile(conn, soft, reported)
 }
 
 // workerLatestState handles the list that follows RegisteredWorker (B-042). While the worker still owes its answer to
@@ -176,12 +176,13 @@ func (c *Core) workerLatestState(conn Conn, families sparkmsg.FamilySet, m *spar
 	for i := range m.Executors {
 		reported = append(reported, toReported(&m.Executors[i]))
 	}
-	c.reconcile(soft, reported)
+	c.reconcile(conn, soft, reported)
 }
 
 // reconcile compares a worker's list with the replicated table and commits the difference. What was launched on the
-// worker after the message that the list answers is not in the list yet, and is left alone.
-func (c *Core) reconcile(w *workerSoft, reported []fsm.ReportedExecutor) {
+// worker after the message that the list answers is not in the list yet, and is left alone; so is, until its time is
+// over, a launch that may still be on its way on another connection.
+func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecutor) {
 	listed := make(map[fsm.ExecutorKey]bool, len(reported))
 	for i := range reported {
 		key := fsm.ExecutorKey{AppID: reported[i].AppID, ExecID: reported[i].ExecID}
@@ -194,6 +195,7 @@ func (c *Core) reconcile(w *workerSoft, reported []fsm.ReportedExecutor) {
 	var missing []fsm.ExecutorKey
 	view := c.view()
 	changed := false
+	first, _ := conn.Outbox()
 	view.ExecutorsOfWorker(w.id, func(e *fsm.Executor) bool {
 		key := e.Key()
 		if listed[key] {
@@ -201,7 +203,7 @@ func (c *Core) reconcile(w *workerSoft, reported []fsm.ReportedExecutor) {
 			changed = changed || e.State == fsm.ExecutorLaunching
 			return true
 		}
-		if l := w.launches[key]; l == nil || l.seq < w.listSeq {
+		if l := w.launches[key]; l == nil || l.seq < w.listSeq && (e.Delivered || first <= l.seq) {
 			missing = append(missing, key)
 		}
 		return true
