@@ -49,6 +49,8 @@ type Status struct {
 	// TakeOver is nil except on the leader while it still awaits peers of the term before.
 	TakeOver *TakeOver `json:"take_over"`
 	Counts   Counts    `json:"counts"`
+	// LeaderChanges are the last elections, oldest first, from the replicated state.
+	LeaderChanges []LeaderChange `json:"leader_changes"`
 	// Alarms are conditions that need an operator, in words.
 	Alarms []string `json:"alarms"`
 }
@@ -58,6 +60,16 @@ type Leader struct {
 	NodeID  string `json:"node_id"`
 	Address string `json:"address"`
 	WebURL  string `json:"web_url"`
+}
+
+// LeaderChange is one election.
+type LeaderChange struct {
+	Term       uint64 `json:"term"`
+	Index      uint64 `json:"index"`
+	NodeID     string `json:"node_id"`
+	Address    string `json:"address"`
+	TimeMillis int64  `json:"time_millis"`
+	Reason     string `json:"reason"`
 }
 
 // Quorum is the state of the voters as this node sees it.
@@ -182,6 +194,8 @@ type App struct {
 	EndMillis    int64  `json:"end_millis"`
 	SparkVersion string `json:"spark_version"`
 	Family       string `json:"family"`
+	// EndReason says why a completed application ended, where known.
+	EndReason string `json:"end_reason"`
 	// WhyWaiting explains in words why the application has no more executors, where the leader knows.
 	WhyWaiting string `json:"why_waiting"`
 }
