@@ -1,0 +1,49 @@
+package portmux
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// httpGrace is how long a caller that speaks HTTP may take to send its request and to read the answer.
+const httpGrace = time.Second
+
+// maxHTTPRequest bounds what is read of a request before it is answered.
+const maxHTTPRequest = 8 << 10
+
+// isHTTPVerb tells whether a request line may begin with that byte: CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST,
+// PUT, TRACE, in any case.
+func isHTTPVerb(b byte) bool {
+	switch b | 0x20 {
+	case 'c', 'd', 'g', 'h', 'o', 'p', 't':
+		return true
+	}
+	return false
+}
+
+// answerHTTP tells a web client that it has the wrong port, in one line, and closes.
+func (m *Mux) answerHTTP(c *conn) {
+	defer func() { _ = c.Close() }()
+	hint := ""
+	if m.handlers.HTTPHint != nil {
+		hint = m.handlers.HTTPHint()
+	}
+	body := "This is the cluster port of a Spark master (RPC); it speaks no HTTP.\n"
+	if hint != "" {
+		body = "This is the cluster port of a Spark master (RPC); the web UI is at " + hint + "\n"
+	}
+	_ = c.SetDeadline(time.Now().Add(httpGrace))
+	// Closing with unread input would send a reset, which can overtake the answer; so read what is there first.
+	buf := make([]byte, maxHTTPRequest)
+	if _, err := c.Read(buf); err != nil {
+		return
+	}
+	_, err := fmt.Fprintf(c, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+	if err != nil {
+		return
+	}
+	if tcp, ok := c.Conn.(interface{ CloseWrite() error }); ok && tcp.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, c, maxHTTPRequest) // until the client closes, or the deadline
+	}
+}
