@@ -1,0 +1,72 @@
+package sparkrpc
+
+import (
+	"errors"
+	"net"
+)
+
+// errGate says that the gate closed before all was written.
+var errGate = errors.New("sparkrpc: the lease has ended")
+
+// socket is the output of a connection.
+type socket interface {
+	// write writes buf, asking allowed right before each write. ends are the ends of the frames in buf. n is how many
+	// bytes were handed over; a frame that a layer may have taken in part counts as handed over completely. The error
+	// is errGate when allowed said no.
+	write(buf []byte, ends []int, allowed func() bool) (n int, err error)
+}
+
+// newSocket returns the best output for a connection. exact tells that nc counts the bytes that left this process.
+func newSocket(nc net.Conn, exact bool) socket {
+	if tcp, ok := plainTCP(nc); ok {
+		if s := newRawSocket(tcp); s != nil {
+			return s
+		}
+	}
+	if exact {
+		return countedSocket{nc}
+	}
+	return framedSocket{nc}
+}
+
+// Plain is implemented by connections whose reads and writes are, from the moment they are served, those of the TCP
+// connection under them, such as one whose first byte was only looked at.
+type Plain interface{ PlainTCP() *net.TCPConn }
+
+func plainTCP(nc net.Conn) (*net.TCPConn, bool) {
+	switch c := nc.(type) {
+	case *net.TCPConn:
+		return c, true
+	case Plain:
+		tcp := c.PlainTCP()
+		return tcp, tcp != nil
+	}
+	return nil, false
+}
+
+// countedSocket writes whole batches to a connection that counts truly.
+type countedSocket struct{ nc net.Conn }
+
+func (s countedSocket) write(buf []byte, _ []int, allowed func() bool) (int, error) {
+	if !allowed() {
+		return 0, errGate
+	}
+	return s.nc.Write(buf)
+}
+
+// framedSocket writes one frame at a time to a connection that may have sent more than it says.
+type framedSocket struct{ nc net.Conn }
+
+func (s framedSocket) write(buf []byte, ends []int, allowed func() bool) (int, error) {
+	start := 0
+	for _, end := range ends {
+		if !allowed() {
+			return start, errGate
+		}
+		if _, err := s.nc.Write(buf[start:end]); err != nil {
+			return end, err
+		}
+		start = end
+	}
+	return start, nil
+}
