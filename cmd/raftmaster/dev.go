@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"raftmaster/cluster/config"
+)
+
+// devHost is where a development cluster lives: only this machine reaches it.
+const devHost = "127.0.0.1"
+
+// Distances of the other ports from the base port; they give Spark's defaults for the base port 7077.
+const (
+	devWebUIOffset = config.DefaultWebUIPort - config.DefaultPort
+	devRESTOffset  = 1100
+	maxDevMasters  = 9
+	maxDevWorkers  = 64
+)
+
+type devOptions struct {
+	masters, workers, basePort int
+	dataDir, logLevel          string
+	logJSON                    bool
+	cores                      int
+	memory                     string
+}
+
+func (p *program) devCommand() *cobra.Command {
+	var o devOptions
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a whole cluster of masters in this process, on loopback",
+		Long: "Run a whole cluster of masters in this process, on loopback: cluster ports from --base-port on, web UIs from " +
+			"base+1003 on (8080 for 7077). With --workers, real Spark workers are started as child processes, for which SPARK_HOME " +
+			"must be set.\n\nWithout --data-dir the state is thrown away at the end.",
+		RunE: func(_ *cobra.Command, _ []string) error { return p.runDev(o) },
+	}
+	fs := cmd.Flags()
+	fs.IntVar(&o.masters, "masters", 3, "number of masters")
+	fs.IntVar(&o.workers, "workers", 2, "number of Spark workers (needs SPARK_HOME)")
+	fs.IntVar(&o.basePort, "base-port", config.DefaultPort, "cluster port of the first master")
+	fs.StringVar(&o.dataDir, "data-dir", "", "directory that keeps the state (default: a temporary one)")
+	fs.IntVar(&o.cores, "worker-cores", 2, "cores of each worker")
+	fs.StringVar(&o.memory, "worker-memory", "2g", "memory of each worker")
+	fs.StringVar(&o.logLevel, "log-level", config.DefaultLogLevel, "trace, debug, info, warn or error")
+	fs.BoolVar(&o.logJSON, "log-json", false, "one JSON object per log line")
+	return cmd
+}
+
+func (o devOptions) check() error {
+	switch {
+	case o.masters < 1 || o.masters > maxDevMasters:
+		return fmt.Errorf("--masters must be from 1 to %d", maxDevMasters)
+	case o.workers < 0 || o.workers > maxDevWorkers:
+		return fmt.Errorf("--workers must be from 0 to %d", maxDevWorkers)
+	case o.basePort < 1024 || o.basePort+devRESTOffset+o.masters > 65535:
+		return fmt.Errorf("--base-port must be from 1024 to %d", 65535-devRESTOffset-o.masters)
+	case o.cores < 1:
+		return errors.New("--worker-cores must be at least 1")
+	}
+	return nil
+}
+
+// configs makes one configuration per master. The environment is left out on purpose: SPARK_MASTER_PORT cannot be meant
+// for all of them.
+func (o devOptions) configs(dir string) ([]config.Config, error) {
+	var list []string
+	for i := range o.masters {
+		list = append(list, net.JoinHostPort(devHost, strconv.Itoa(o.basePort+i)))
+	}
+	cluster, host := "spark://"+strings.Join(list, ","), devHost
+	out := make([]config.Config, 0, o.masters)
+	for i := range o.masters {
+		port, ui, rest := o.basePort+i, o.basePort+devWebUIOffset+i, o.basePort+devRESTOffset+i
+		data := filepath.Join(dir, "master"+strconv.Itoa(i+1))
+		cfg, err := config.Load(config.Source{
+			Flags: config.Flags{Cluster: &cluster, Host: &host, Port: &port, WebUIPort: &ui, RESTPort: &rest, DataDir: &data,
+				LogLevel: &o.logLevel, LogJSON: &o.logJSON},
+			LookupEnv: func(string) (string, bool) { return "", false },
+		})
+		if err != nil {
+			return nil, err
+		}
+		cfg.WebUIHost = devHost
+		out = append(out, cfg)
+	}
+	return out, nil
+}
+
+func (p *program) runDev(o devOptions) (err error) {
+	if err := o.check(); err != nil {
+		return &usageError{err}
+	}
+	dir, cleanup, err := o.directory()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cleanup()) }()
+	cfgs, err := o.configs(dir)
+	if err != nil {
+		return &usageError{err}
+	}
+	log := p.logger(cfgs[0])
+	ctx, stop := p.signals(log)
+	defer stop()
+	p.printDev(cfgs, dir)
+
+	group, gctx := errgroup.WithContext(ctx)
+	for i, cfg := range cfgs {
+		mlog := log.Named("master" + strconv.Itoa(i+1))
+		group.Go(func() error {
+			p.announce(mlog, cfg)
+			return p.supervise(gctx, cfg, mlog)
+		})
+	}
+	group.Go(func() error { return p.runWorkers(gctx, o, cfgs[0].ClusterURL(), dir, log) })
+	return group.Wait()
+}
+
+// directory gives the place of the data and what to do with it at the end.
+func (o devOptions) directory() (string, func() error, error) {
+	if o.dataDir != "" {
+		return o.dataDir, func() error { return nil }, os.MkdirAll(o.dataDir, 0o700)
+	}
+	dir, err := os.MkdirTemp("", "raftmaster-dev-")
+	return dir, func() error { return os.RemoveAll(dir) }, err
+}
+
+func (p *program) printDev(cfgs []config.Config, dir string) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nDevelopment cluster of %d in this process; state in %s\n", len(cfgs), dir)
+	fmt.Fprintf(&b, "  master URL   %s\n", cfgs[0].ClusterURL())
+	var ends []string
+	for i, c := range cfgs {
+		url := "http://" + net.JoinHostPort(devHost, strconv.Itoa(c.WebUIPort))
+		ends = append(ends, url)
+		fmt.Fprintf(&b, "  master %d     %s  %s/\n", i+1, c.Advertise(), url)
+	}
+	fmt.Fprintf(&b, "  administer   raftctl --endpoints %s status\n\n", strings.Join(ends, ","))
+	fmt.Fprint(p.stderr, b.String())
+}
+
+// runWorkers starts the Spark workers, or says loudly why it starts none.
+func (p *program) runWorkers(ctx context.Context, o devOptions, masters, dir string, log hclog.Logger) error {
+	if o.workers == 0 {
+		return nil
+	}
+	home, _ := p.lookupEnv("SPARK_HOME")
+	if home == "" {
+		log.Warn("NO WORKERS STARTED: SPARK_HOME is not set, so there is no Spark to start them from; "+
+			"set it to a Spark 3.5 or 4.x installation, or start workers yourself", "wanted", o.workers, "master_url", masters)
+		return nil
+	}
+	bin := filepath.Join(home, "bin", "spark-class")
+	if info, err := os.Stat(bin); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+		log.Warn("NO WORKERS STARTED: SPARK_HOME holds no bin/spark-class that can be run", "spark_home", home, "wanted", o.workers)
+		return nil
+	}
+	return startWorkers(ctx, bin, o, masters, dir, log)
+}
