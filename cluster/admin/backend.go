@@ -35,17 +35,13 @@ func NewBackend(id Identity, node Node, master Master, families func(uint8) stri
 	return &Backend{id: id, node: node, master: master, families: families, now: now}
 }
 
-// familyLetters names the bits of a mask A, B, C...: bit 1 is family A, as in sparkmsg.
+// familyLetters names the bits of a mask as sparkmsg.FamilySet does: bit 0 is family A.
 func familyLetters(mask uint8) string {
 	out := ""
-	for bit := 1; bit < 8; bit++ {
-		if mask&(1<<bit) == 0 {
-			continue
+	for bit := range 8 {
+		if mask&(1<<bit) != 0 {
+			out += string(rune('A' + bit))
 		}
-		if out != "" {
-			out += ","
-		}
-		out += string(rune('A' + bit - 1))
 	}
 	return out
 }
@@ -59,7 +55,8 @@ func (b *Backend) Status() webui.Status {
 		URL: b.id.MasterURL, ClusterURL: b.id.ClusterURL, WebURL: b.id.WebURL, RESTURL: b.id.RESTURL,
 		State: webui.StateStandby, Role: ns.Role, LeaseValid: lease, Term: ns.Term,
 		CommitIndex: ns.CommitIndex, AppliedIndex: ns.AppliedIndex, LastLogIndex: ns.LastLogIndex,
-		StartedMillis: b.id.StartedMillis, NowMillis: b.now().UnixMilli(),
+		SnapshotIndex: ns.SnapshotIndex, LogBytes: ns.LogBytes, SnapshotBytes: ns.SnapshotBytes, DiskFreeBytes: ns.DiskFreeBytes,
+		Transferring: ns.Transferring, StartedMillis: b.id.StartedMillis, NowMillis: b.now().UnixMilli(),
 		Alarms: ns.Alarms, Counts: counts(view),
 	}
 	if ns.Alive {
@@ -99,7 +96,7 @@ func (b *Backend) quorum(ns NodeStatus) webui.Quorum {
 		peer := webui.Peer{
 			NodeID: p.NodeID, Address: p.Address, WebURL: p.WebURL, RESTURL: p.RESTURL, Self: self, Voter: p.Voter,
 			Role: peerRole(p, ns, self), Reachable: self || p.Reachable, LastContactMillis: webui.Unknown,
-			Lag: lag(p, ns, self), Version: p.Version,
+			Lag: lag(p, ns, self), Version: p.Version, Problem: p.Problem,
 		}
 		switch {
 		case self:

@@ -30,9 +30,12 @@ type NodeStatus struct {
 	// Role is one of webui's Role constants.
 	Role string
 	// Alive: elected, and everything committed before is applied.
-	Alive                                 bool
-	Term                                  uint64
+	Alive                                   bool
+	Term                                    uint64
 	CommitIndex, AppliedIndex, LastLogIndex uint64
+	SnapshotIndex                           uint64
+	LogBytes, SnapshotBytes, DiskFreeBytes  int64
+	Transferring                            bool
 	// LeaderID and LeaderAddress are "" when no leader is known.
 	LeaderID, LeaderAddress string
 	// Peers lists every master of the Raft configuration, this one included; before the cluster is formed, the
@@ -45,7 +48,9 @@ type NodeStatus struct {
 // PeerStatus is one master as this node sees it.
 type PeerStatus struct {
 	NodeID, Address, WebURL, RESTURL, Version string
-	Voter                                     bool
+	// Problem says why it is refused or unreachable.
+	Problem string
+	Voter   bool
 	// Reachable: in contact within its time-out. It is ignored for this node itself.
 	Reachable bool
 	// LastContact is the age of the last sign of life; negative when not known.

@@ -85,9 +85,6 @@ func (p *program) runServer(flags config.Flags) error {
 		return &usageError{err}
 	}
 	log := p.logger(cfg)
-	for _, w := range cfg.Warnings {
-		log.Warn("configuration: " + w)
-	}
 	ctx, stop := p.signals(log)
 	defer stop()
 	p.announce(log, cfg)

@@ -26,10 +26,10 @@ type Handler struct {
 	followers chan struct{}
 }
 
-// NewHandler checks the options and builds the routes.
-func NewHandler(opts Options) (*Handler, error) {
+// NewHandler builds the routes. It panics when State, Events or Log is missing, which is a mistake of the program.
+func NewHandler(opts Options) *Handler {
 	if opts.State == nil || opts.Events == nil || opts.Log == nil {
-		return nil, errors.New("webui: State, Events and Log are required")
+		panic("webui: State, Events and Log are required")
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -40,7 +40,7 @@ func NewHandler(opts Options) (*Handler, error) {
 	h := &Handler{opts: opts, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers)}
 	h.tokenHash = sha256.Sum256([]byte(opts.Token))
 	h.routes()
-	return h, nil
+	return h
 }
 
 func (h *Handler) routes() {

@@ -12,7 +12,9 @@ const (
 	RoleFollower  = "follower"
 	RoleCandidate = "candidate"
 	RoleStopped   = "stopped"
-	RoleUnknown   = "unknown"
+	// RoleFresh is a master that has not become part of a cluster yet.
+	RoleFresh   = "fresh"
+	RoleUnknown = "unknown"
 )
 
 // Unknown marks a duration or a lag that this node cannot know.
@@ -41,8 +43,15 @@ type Status struct {
 	CommitIndex   uint64 `json:"commit_index"`
 	AppliedIndex  uint64 `json:"applied_index"`
 	LastLogIndex  uint64 `json:"last_log_index"`
-	StartedMillis int64  `json:"started_millis"`
-	NowMillis     int64  `json:"now_millis"`
+	SnapshotIndex uint64 `json:"snapshot_index"`
+	// Sizes on disk, and what is left on the file system of the data directory.
+	LogBytes      int64 `json:"log_bytes"`
+	SnapshotBytes int64 `json:"snapshot_bytes"`
+	DiskFreeBytes int64 `json:"disk_free_bytes"`
+	StartedMillis int64 `json:"started_millis"`
+	NowMillis     int64 `json:"now_millis"`
+	// Transferring: leadership is being handed over.
+	Transferring bool `json:"transferring"`
 	// Leader is nil when this node knows none.
 	Leader *Leader `json:"leader"`
 	Quorum Quorum  `json:"quorum"`
@@ -101,6 +110,8 @@ type Peer struct {
 	// Lag is how many log entries the peer is behind the leader; Unknown on a follower.
 	Lag     int64  `json:"lag"`
 	Version string `json:"version"`
+	// Problem says in one line why the peer is refused or not in contact.
+	Problem string `json:"problem"`
 }
 
 // TakeOver is the progress of a new leader in reaching the peers that the term before left behind.
@@ -164,7 +175,7 @@ type Worker struct {
 	// LastHeartbeatMillis is the leader's soft state: 0 on a standby.
 	LastHeartbeatMillis int64 `json:"last_heartbeat_millis"`
 	RegisteredMillis    int64 `json:"registered_millis"`
-	// SparkVersion is the exact release where known, Family the wire families that fit ("E", "A,B").
+	// SparkVersion is the exact release where known, Family the wire families that fit ("E", "DE").
 	SparkVersion string `json:"spark_version"`
 	Family       string `json:"family"`
 	// Note says what the leader waits for before it places work there; empty when it places any.
@@ -214,8 +225,8 @@ type Executor struct {
 	StartMillis int64  `json:"start_millis"`
 }
 
-// Cluster is a consistent copy of the replicated tables, sorted by id. Executors are asked for separately: there may be
-// a hundred thousand.
+// Cluster is a consistent copy of the replicated tables: workers by id, applications in queue order and then completed
+// ones, oldest first. Executors are asked for separately: there may be a hundred thousand.
 type Cluster struct {
 	Workers []Worker `json:"workers"`
 	Apps    []App    `json:"apps"`

@@ -1,0 +1,74 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"raftmaster/cluster/node"
+	"raftmaster/fsm"
+	"raftmaster/transport/webui"
+)
+
+// contactWindow is how recent a peer's last word must be to count as contact when its watch connection is down.
+const contactWindow = 2 * time.Second
+
+// RaftNode is the part of cluster/node that an operator sees.
+type RaftNode interface {
+	View() fsm.View
+	Status() node.Status
+	LeaseValid() bool
+	TransferLeadership(ctx context.Context, target string) (node.Transfer, error)
+}
+
+// NodeOf adapts a Raft node. alive reports whether this master has taken over: elected, and everything committed before
+// is applied.
+func NodeOf(n RaftNode, alive func() bool) Node { return &raftNode{RaftNode: n, alive: alive} }
+
+type raftNode struct {
+	RaftNode
+	alive func() bool
+}
+
+var roles = map[node.Role]string{
+	node.RoleLeader: webui.RoleLeader, node.RoleFollower: webui.RoleFollower, node.RoleCandidate: webui.RoleCandidate,
+	node.RoleFresh: webui.RoleFresh, node.RoleStopped: webui.RoleStopped,
+}
+
+// Status implements Node.
+func (r *raftNode) Status() NodeStatus {
+	s := r.RaftNode.Status()
+	role, ok := roles[s.Role]
+	if !ok {
+		role = webui.RoleUnknown
+	}
+	out := NodeStatus{
+		NodeID: s.NodeID, BootID: s.BootID, Address: s.Address, ClusterID: s.ClusterID, Role: role,
+		Alive: role == webui.RoleLeader && r.alive(), Term: s.Term,
+		CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex, LastLogIndex: s.LastLogIndex, SnapshotIndex: s.SnapshotIndex,
+		LogBytes: s.LogBytes, SnapshotBytes: s.SnapshotBytes, DiskFreeBytes: s.DiskFreeBytes, Transferring: s.Transferring,
+		LeaderID: s.Leader.NodeID, LeaderAddress: s.Leader.Address, Alarms: s.Alarms,
+	}
+	for _, p := range s.Peers {
+		out.Peers = append(out.Peers, peerStatus(p, s))
+	}
+	return out
+}
+
+// peerStatus adds what a follower knows of its leader: when it last heard from it.
+func peerStatus(p node.Peer, s node.Status) PeerStatus {
+	contact := p.LastContact
+	if contact < 0 && p.Address == s.Leader.Address && s.Role == node.RoleFollower {
+		contact = s.LastContact
+	}
+	return PeerStatus{
+		NodeID: p.NodeID, Address: p.Address, WebURL: p.WebURL, RESTURL: p.RESTURL, Version: p.Version, Problem: p.Problem,
+		Voter: p.Voter, Reachable: p.Connected || (contact >= 0 && contact < contactWindow),
+		LastContact: contact, LastIndex: p.MatchIndex,
+	}
+}
+
+// TransferLeadership implements Node.
+func (r *raftNode) TransferLeadership(ctx context.Context, nodeID string) error {
+	_, err := r.RaftNode.TransferLeadership(ctx, nodeID)
+	return err
+}
