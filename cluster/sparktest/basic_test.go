@@ -65,7 +65,7 @@ func TestWorkerJoinsRunningCluster_B010_B101_B113(t *testing.T) {
 		a.Run(4, 0.05)
 		waitCoresUsed(t, c, 1)
 		second := c.StartWorkers(1, WorkerOptions{Cores: 1})[0]
-		waitExecutors(t, a, 2)
+		waitExecutors(t, a, 2, 0)
 		waitCoresUsed(t, c, 2)
 		a.Run(20, 0.2)
 		h := checkExecutorIDs(t, a)
@@ -113,7 +113,7 @@ func TestWorkerKilled_B040_B060_S24(t *testing.T) {
 		c, _ := newCluster(t, spark, nil)
 		workers := c.StartWorkers(2, WorkerOptions{})
 		a := c.StartApp(AppOptions{Cores: 2, ExecutorCores: 1}).WaitStarted()
-		waitExecutors(t, a, 2)
+		waitExecutors(t, a, 2, 0)
 		a.Run(4, 0.05)
 		id := workers[0].WaitAlive().ID
 
@@ -130,7 +130,7 @@ func TestWorkerKilled_B040_B060_S24(t *testing.T) {
 				return nil
 			})
 		}
-		waitExecutors(t, a, 2)
+		waitExecutors(t, a, 3, 1)
 		waitCoresUsed(t, c, 2)
 		if n := workers[1].Executors(); n != 2 {
 			t.Errorf("the surviving worker was asked to launch %d executors, want 2", n)
@@ -153,7 +153,7 @@ func TestWorkerPausedThenBack_B031_B034_B042(t *testing.T) {
 		c, _ := newCluster(t, spark, conf)
 		workers := c.StartWorkers(2, WorkerOptions{Conf: conf})
 		a := c.StartApp(AppOptions{Cores: 2, ExecutorCores: 1}).WaitStarted()
-		waitExecutors(t, a, 2)
+		waitExecutors(t, a, 2, 0)
 		id := workers[0].WaitAlive().ID
 
 		workers[0].Pause()

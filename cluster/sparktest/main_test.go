@@ -153,16 +153,17 @@ func checkUndisturbed(t *testing.T, a *App, wantExecutors int, workers ...*Worke
 	}
 }
 
-// waitExecutors waits until the application has seen that many executors join.
-func waitExecutors(t *testing.T, a *App, n int) {
+// waitExecutors waits until the application has seen that many executors join
+// and that many go.
+func waitExecutors(t *testing.T, a *App, added, removed int) {
 	t.Helper()
-	Eventually(t, startTimeout, fmt.Sprintf("%d executors at %s", n, a.Name), func() error {
+	Eventually(t, startTimeout, fmt.Sprintf("%s: %d executors added, %d removed", a.Name, added, removed), func() error {
 		h, err := a.History()
 		if err != nil {
 			return err
 		}
-		if have := len(h.ExecutorsAdded) - len(h.ExecutorsRemoved); have != n {
-			return fmt.Errorf("it has %d: added %v, removed %v", have, h.ExecutorsAdded, h.ExecutorsRemoved)
+		if len(h.ExecutorsAdded) != added || len(h.ExecutorsRemoved) != removed {
+			return fmt.Errorf("added %v, removed %v", h.ExecutorsAdded, h.ExecutorsRemoved)
 		}
 		return nil
 	})
