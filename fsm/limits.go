@@ -22,4 +22,4 @@ const (
 )
 
 // MaxPlacements bounds a PlaceExecutors command, so that it fits into MaxCommandBytes.
-const MaxPlacements = 1024
+const MaxPlacements = 2048

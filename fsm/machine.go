@@ -1,30 +1,95 @@
 package fsm
 
 import (
-	"io"
+	"fmt"
+	"sync/atomic"
 )
 
 // Machine is the replicated state machine.
-type Machine struct{}
+type Machine struct {
+	current atomic.Pointer[state]
+	sums    *summer
+}
 
 // NewMachine gives the empty state at index 0.
-func NewMachine() *Machine { return &Machine{} }
+func NewMachine() *Machine { return machineAt(emptyState()) }
 
-// Apply applies one entry of the log. Indexes must rise; only the FSM goroutine may call it. A command that is refused
-// (Result.Err) has changed nothing. The command and what it points to must not be written to afterwards.
-func (m *Machine) Apply(index, term uint64, cmd Command) Result { return Result{} }
+func machineAt(s *state) *Machine {
+	m := &Machine{sums: newSummer()}
+	m.current.Store(s)
+	return m
+}
+
+// Apply applies one entry of the log. Indexes must rise: an index that does not is a programmer's error, as is a
+// Command of another package, and panics. Only the FSM goroutine may call it. A command that is refused (Result.Err)
+// has changed nothing but the index. Nobody may write to what the command points to afterwards.
+func (m *Machine) Apply(index, term uint64, cmd Command) Result {
+	base := m.current.Load()
+	if index <= base.index {
+		panic(fmt.Sprintf("fsm: index %d applied after %d", index, base.index))
+	}
+	t := newTx(base, m.sums, index, term, cmd.Header())
+	value, err := t.dispatch(cmd)
+	if err != nil {
+		unchanged := *base
+		unchanged.index, unchanged.term = index, term
+		m.current.Store(&unchanged)
+		return Result{Err: err}
+	}
+	next := t.commit()
+	m.current.Store(next)
+	return Result{Value: value, Effects: t.effects}
+}
 
 // View gives an immutable view of the state in O(1), from any goroutine.
-func (m *Machine) View() View { return View{} }
+func (m *Machine) View() View { return View{s: m.current.Load()} }
 
 // Snapshot gives the state for writing in O(1), from any goroutine.
-func (m *Machine) Snapshot() Snapshot { return Snapshot{} }
+func (m *Machine) Snapshot() Snapshot { return Snapshot{s: m.current.Load()} }
 
-// Snapshot is a state that can be written. It may be dropped without being written.
-type Snapshot struct{}
-
-// Write writes the snapshot: the same bytes for the same state. It may run while the Machine goes on.
-func (s Snapshot) Write(w io.Writer) error { return nil }
-
-// Restore reads a snapshot into a new Machine, after verifying its checksum and its invariants.
-func Restore(r io.Reader) (*Machine, error) { return nil, ErrSnapshot }
+// dispatch applies the command. New command types are added here, in commandCodecs and in the tests' generators.
+func (t *tx) dispatch(cmd Command) (any, error) {
+	switch c := cmd.(type) {
+	case RegisterWorker:
+		return t.registerWorker(c)
+	case RemoveWorker:
+		return t.removeWorkerCommand(c)
+	case ReapWorkers:
+		return t.reapWorkers(c)
+	case RegisterApplication:
+		return t.registerApplication(c)
+	case FinishApplication:
+		return t.finishApplicationCommand(c)
+	case ConfirmApplication:
+		return t.confirmApplication(c)
+	case PlaceExecutors:
+		return t.placeExecutors(c)
+	case ExecutorChanged:
+		return t.executorChanged(c)
+	case SetTargets:
+		return t.setTargets(c)
+	case KillExecutors:
+		return t.killExecutors(c)
+	case ReconcileWorker:
+		return t.reconcileWorker(c)
+	case DecommissionWorkers:
+		return t.decommissionWorkers(c)
+	case LaunchReceipts:
+		return t.launchReceipts(c)
+	case CheckDigest:
+		return DigestReport{Index: t.index, Digest: t.digest.digest()}, nil
+	case MarkIncompatible:
+		return t.markIncompatible(c)
+	case SetRelease:
+		return t.setRelease(c)
+	case LeaderElected:
+		return t.leaderElected(c)
+	case InitCluster:
+		return t.initCluster(c)
+	case ClearCompleted:
+		return t.clearCompleted(), nil
+	case Skipped:
+		return nil, nil
+	}
+	panic(fmt.Sprintf("fsm: command %T is not of this package", cmd))
+}

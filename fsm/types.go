@@ -201,6 +201,9 @@ type Worker struct {
 	RegisteredAtMillis int64
 	DiedAtMillis       int64
 	DiedReason         string
+	// Decommissioned is the mark of this worker process: it survives death and revival, because such a process never
+	// takes new executors again (B-068, G-29).
+	Decommissioned bool
 	// ExecutorCount counts executors booked here, decommissioned ones included.
 	ExecutorCount int
 

@@ -1,0 +1,118 @@
+package fsm
+
+// globals is what belongs to no entity. Immutable, like the entities.
+type globals struct {
+	ClusterID string
+	Settings  Settings
+	// NextAppNumber is the number of the next application; it never goes back (G-06).
+	NextAppNumber uint64
+	// NextCompleted is the number of the next completed application, from 1.
+	NextCompleted uint64
+	Leaders       []LeaderRecord
+
+	sum digestSum
+}
+
+// tables hold the entities and the indexes over them. An index is a function of the entities alone: it is neither part
+// of the digest nor of a snapshot.
+type tables struct {
+	workers   table[*Worker]
+	apps      table[*Application]
+	executors table[*Executor]
+	removed   table[*RemovedExecutor]
+
+	workerByAddress table[string]      // live workers, by RPC address
+	workerByHost    table[string]      // live workers, by lower-case host and id
+	deadByHostPort  table[string]      // DEAD workers, by what they said of themselves, and id (B-014)
+	free            table[*Worker]     // ALIVE workers with free cores, by number of them and id
+	appByDriver     table[string]      // unfinished applications
+	queue           table[string]      // unfinished applications by number
+	wanting         table[string]      // those of them that want executors
+	completed       table[string]      // completed applications by CompletedSeq
+	byWorker        table[ExecutorKey] // executors by worker
+}
+
+func newTables() tables {
+	return tables{
+		workers: newTable[*Worker](), apps: newTable[*Application](), executors: newTable[*Executor](),
+		removed: newTable[*RemovedExecutor](), workerByAddress: newTable[string](), workerByHost: newTable[string](),
+		deadByHostPort: newTable[string](), free: newTable[*Worker](), appByDriver: newTable[string](),
+		queue: newTable[string](), wanting: newTable[string](), completed: newTable[string](),
+		byWorker: newTable[ExecutorKey](),
+	}
+}
+
+func (t *tables) commit() {
+	t.workers.commit()
+	t.apps.commit()
+	t.executors.commit()
+	t.removed.commit()
+	t.workerByAddress.commit()
+	t.workerByHost.commit()
+	t.deadByHostPort.commit()
+	t.free.commit()
+	t.appByDriver.commit()
+	t.queue.commit()
+	t.wanting.commit()
+	t.completed.commit()
+	t.byWorker.commit()
+}
+
+// state is one version of everything. A committed state is immutable and shared by views and snapshots.
+type state struct {
+	index, term uint64
+	globals     *globals
+	tables      tables
+	totals      Totals
+	digest      digestSum
+}
+
+// emptyState is what every cluster begins with.
+func emptyState() *state {
+	g := &globals{Settings: DefaultSettings(), NextCompleted: 1}
+	g.sum = newSummer().sum(kindGlobals, g)
+	return &state{globals: g, tables: newTables(), digest: g.sum}
+}
+
+// wantsExecutors tells whether the planner has any reason to look at the application: the gates of B-176 and B-182.
+func wantsExecutors(a *Application) bool {
+	if a.State.Finished() {
+		return false
+	}
+	for i := range a.Profiles {
+		if profileOpen(a, &a.Profiles[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func profileOpen(a *Application, p *ProfileState) bool {
+	return p.Executors < p.Target && a.CoresLeft() >= coresPerExecutor(p.Profile)
+}
+
+// coresPerExecutor is the number for the gates: 1 if the application did not say (B-176).
+func coresPerExecutor(p Profile) int {
+	if p.Cores != nil {
+		return *p.Cores
+	}
+	return 1
+}
+
+// profile finds the state of a profile; nil if the application never named it.
+func (a *Application) profile(id int) *ProfileState {
+	for i := range a.Profiles {
+		if a.Profiles[i].Profile.ID == id {
+			return &a.Profiles[i]
+		}
+	}
+	return nil
+}
+
+// Profile finds what the application wants and holds of a profile.
+func (a *Application) Profile(id int) (ProfileState, bool) {
+	if p := a.profile(id); p != nil {
+		return *p, true
+	}
+	return ProfileState{}, false
+}
