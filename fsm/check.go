@@ -28,7 +28,7 @@ type holding struct {
 type appHolding struct {
 	cores, count, running, decommissioned, highest int
 	profiles                                       map[int]int
-	removed, removedMin, removedMax                uint64
+	removed                                        uint64
 }
 
 type checker struct {
