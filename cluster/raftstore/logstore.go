@@ -1,0 +1,152 @@
+package raftstore
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// logStore is the log that raft sees: bbolt behind a cache, with errors that name the file and are remembered.
+// It is deliberately no raft.MonotonicLogStore: see DiscardBefore and cluster/node's snapshot guard.
+type logStore Store
+
+func (l *logStore) store() *Store { return (*Store)(l) }
+
+// FirstIndex implements raft.LogStore.
+func (l *logStore) FirstIndex() (uint64, error) { return l.cache.FirstIndex() }
+
+// LastIndex implements raft.LogStore.
+func (l *logStore) LastIndex() (uint64, error) { return l.cache.LastIndex() }
+
+// GetLog implements raft.LogStore.
+func (l *logStore) GetLog(index uint64, log *raft.Log) error { return l.cache.GetLog(index, log) }
+
+// StoreLog implements raft.LogStore.
+func (l *logStore) StoreLog(log *raft.Log) error { return l.StoreLogs([]*raft.Log{log}) }
+
+// StoreLogs implements raft.LogStore.
+func (l *logStore) StoreLogs(logs []*raft.Log) error {
+	return l.store().writing(func() error { return l.cache.StoreLogs(logs) })
+}
+
+// DeleteRange implements raft.LogStore.
+func (l *logStore) DeleteRange(from, to uint64) error {
+	return l.store().writing(func() error { return l.cache.DeleteRange(from, to) })
+}
+
+// writing runs a write of the log and remembers whether the disk takes writes.
+func (s *Store) writing(write func() error) error {
+	var err error
+	if s.fault != nil {
+		err = s.fault()
+	}
+	if err == nil {
+		err = write()
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: write %s: %w", ErrStorage, filepath.Join(s.dir, logFile), err)
+	}
+	s.mu.Lock()
+	before := s.unhealthy
+	s.unhealthy = err
+	s.mu.Unlock()
+	switch {
+	case before == nil && err != nil:
+		s.logger.Error("the raft log cannot be written; this node cannot lead until it can", "error", err)
+	case before != nil && err == nil:
+		s.logger.Info("the raft log can be written again", "path", filepath.Join(s.dir, logFile))
+	}
+	return err
+}
+
+// Health is the error of the last write of the log, nil when it worked.
+func (s *Store) Health() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unhealthy
+}
+
+// probeSize is written to find out whether the disk takes writes again: about what a batch of entries needs.
+const probeSize = 256 << 10
+
+// Probe tries a write when the last one failed, and returns what Health is then. It must be called now and then, because
+// a node that does not lead has nothing else to write.
+func (s *Store) Probe() error {
+	if s.Health() == nil {
+		return nil
+	}
+	key := []byte("probe")
+	return s.writing(func() error {
+		if err := s.bolt.Set(key, make([]byte, probeSize)); err != nil {
+			return err
+		}
+		return s.bolt.Set(key, nil)
+	})
+}
+
+// Term gives the term of a log entry, and false if the log does not hold it.
+func (s *Store) Term(index uint64) (uint64, bool, error) {
+	var l raft.Log
+	err := s.bolt.GetLog(index, &l)
+	if errors.Is(err, raft.ErrLogNotFound) {
+		return 0, false, nil
+	}
+	return l.Term, err == nil, err
+}
+
+// Bounds are the first and the last index of the log; both are 0 when it is empty.
+func (s *Store) Bounds() (first, last uint64, err error) {
+	first, err = s.bolt.FirstIndex()
+	if err != nil {
+		return 0, 0, err
+	}
+	last, err = s.bolt.LastIndex()
+	return first, last, err
+}
+
+// TruncateFrom removes every entry at and after index. Raft must not be running on this store: it keeps its own idea of
+// the last entry in memory.
+func (s *Store) TruncateFrom(index uint64) error {
+	_, last, err := s.Bounds()
+	if err != nil {
+		return err
+	}
+	if last < index {
+		return nil
+	}
+	s.logger.Warn("removing the end of the log: it contradicts what the cluster has committed", "from", index, "to", last)
+	return s.Logs().DeleteRange(index, last)
+}
+
+// stableStore is the vote and the term for raft.
+type stableStore Store
+
+func (s *stableStore) fail(err error) error {
+	if err == nil || errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return err // raft compares the text of the latter
+	}
+	return fmt.Errorf("%w: %s: %w", ErrStorage, filepath.Join(s.dir, stableFile), err)
+}
+
+// Set implements raft.StableStore.
+func (s *stableStore) Set(key, val []byte) error { return s.fail(s.stable.Set(key, val)) }
+
+// Get implements raft.StableStore.
+func (s *stableStore) Get(key []byte) ([]byte, error) {
+	v, err := s.stable.Get(key)
+	return v, s.fail(err)
+}
+
+// SetUint64 implements raft.StableStore.
+func (s *stableStore) SetUint64(key []byte, val uint64) error {
+	return s.fail(s.stable.SetUint64(key, val))
+}
+
+// GetUint64 implements raft.StableStore.
+func (s *stableStore) GetUint64(key []byte) (uint64, error) {
+	v, err := s.stable.GetUint64(key)
+	return v, s.fail(err)
+}
