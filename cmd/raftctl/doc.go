@@ -1,0 +1,15 @@
+// Command raftctl administers a cluster of raftmaster masters over their HTTP ports.
+//
+// It asks every endpoint that it is given, says which one answered, and works without a leader: each master answers for
+// itself. Every command prints a table, or JSON with stable field names with -o json.
+//
+// Exit codes:
+//
+//	0    done
+//	1    an error, such as no endpoint answering
+//	2    wrong usage
+//	3    no leader or no quorum
+//	4    unhealthy, or only a part of the masters answered
+//	5    refused for safety
+//	124  time-out
+package main

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// Exit codes, see doc.go.
+const (
+	exitOK        = 0
+	exitError     = 1
+	exitUsage     = 2
+	exitNoLeader  = 3
+	exitUnhealthy = 4
+	exitRefused   = 5
+	exitTimeout   = 124
+)
+
+// codedError carries the exit code of a failure.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string { return e.err.Error() }
+func (e *codedError) Unwrap() error { return e.err }
+
+func coded(code int, format string, args ...any) error {
+	return &codedError{code, fmt.Errorf(format, args...)}
+}
+
+// terminal is where the command talks to.
+type terminal struct {
+	in       io.Reader
+	out, err io.Writer
+	// interactive: there is somebody to answer a question.
+	interactive bool
+	lookupEnv   func(string) (string, bool)
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	t := terminal{in: os.Stdin, out: os.Stdout, err: os.Stderr, lookupEnv: os.LookupEnv,
+		interactive: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))}
+	code := run(ctx, t, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// run executes one command line and returns the exit code.
+func run(ctx context.Context, t terminal, args []string) int {
+	root := newRoot(t)
+	root.SetArgs(args)
+	root.SetIn(t.in)
+	root.SetOut(t.out)
+	root.SetErr(t.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	code := exitError
+	var c *codedError
+	switch {
+	case errors.As(err, &c):
+		code = c.code
+	case errors.Is(err, context.DeadlineExceeded):
+		code = exitTimeout
+	case isCobraUsage(err):
+		code = exitUsage
+	}
+	if err.Error() != "" {
+		fmt.Fprintf(t.err, "raftctl: %v\n", err)
+	}
+	return code
+}
+
+// isCobraUsage recognises the errors that cobra makes itself and has no type for.
+func isCobraUsage(err error) bool {
+	return strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag")
+}
+
+// confirm asks before something is changed. Without a terminal it needs --yes.
+func (t terminal) confirm(yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if !t.interactive {
+		return coded(exitRefused, "%s\nthis is not a terminal, so nobody can be asked: add --yes to do it, or --dry-run to see what would happen", question)
+	}
+	fmt.Fprintf(t.err, "%s [y/N] ", question)
+	line, err := bufio.NewReader(t.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return nil
+	}
+	return coded(exitRefused, "not confirmed, nothing was changed")
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return coded(exitUsage, "%s takes no argument, and got %q", cmd.CommandPath(), args)
+	}
+	return nil
+}

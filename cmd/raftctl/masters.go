@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sort"
+
+	"raftmaster/transport/webui"
+)
+
+// endpointResult is one line of "status" and "health".
+type endpointResult struct {
+	Endpoint string `json:"endpoint"`
+	OK       bool   `json:"ok"`
+	Error    string `json:"error"`
+}
+
+// statusResult is the JSON of "status".
+type statusResult struct {
+	// Leader is the leader that confirmed itself, else null.
+	Leader    *webui.Leader    `json:"leader"`
+	Endpoints []endpointResult `json:"endpoints"`
+	// Statuses are those of the masters that answered, in the order of the endpoints.
+	Statuses []webui.Status `json:"statuses"`
+}
+
+func (a *app) status(ctx context.Context) error {
+	s := a.client.survey(ctx)
+	best := s.best()
+	if best == nil {
+		return nobodyError(s)
+	}
+	res := statusResult{Statuses: []webui.Status{}}
+	for _, x := range s.answers {
+		e := endpointResult{Endpoint: x.endpoint, OK: x.err == nil}
+		if x.err != nil {
+			e.Error = shortError(x.err)
+		} else {
+			res.Statuses = append(res.Statuses, x.value)
+		}
+		res.Endpoints = append(res.Endpoints, e)
+	}
+	leader := s.leader()
+	if leader != nil {
+		res.Leader = &webui.Leader{NodeID: leader.value.NodeID, Address: leader.value.Address, WebURL: leader.value.WebURL}
+	}
+	if err := a.print.value(res, func(w io.Writer) { statusTable(w, s, best) }); err != nil {
+		return err
+	}
+	return a.verdict(ctx, s)
+}
+
+// verdict turns a survey into the exit code: no leader, a part only, alarms, or all well.
+func (a *app) verdict(ctx context.Context, s survey) error {
+	if _, err := a.client.findLeader(ctx, s); err != nil {
+		return err
+	}
+	if n := len(s.answers) - len(s.answered()); n > 0 {
+		return coded(exitUnhealthy, "%d of %d endpoints did not answer", n, len(s.answers))
+	}
+	for _, x := range s.answered() {
+		if x.value.Quorum.Tolerance < 0 {
+			return coded(exitUnhealthy, "%s is not in contact with a majority", x.value.Address)
+		}
+		if len(x.value.Alarms) > 0 {
+			return coded(exitUnhealthy, "%s raises an alarm: %s", x.value.Address, clean(x.value.Alarms[0]))
+		}
+	}
+	return nil
+}
+
+func statusTable(w io.Writer, s survey, best *answer[webui.Status]) {
+	row(w, "MASTER", "STATE", "ROLE", "TERM", "COMMIT", "APPLIED", "UPTIME", "VERSION", "ENDPOINT")
+	for _, x := range s.answers {
+		if x.err != nil {
+			row(w, "?", "no answer", "-", "-", "-", "-", "-", shortError(x.err), x.endpoint)
+			continue
+		}
+		v := x.value
+		row(w, v.Address, v.State, v.Role, v.Term, v.CommitIndex, v.AppliedIndex, ago(v.NowMillis, v.StartedMillis), v.Version, x.endpoint)
+	}
+	v := best.value
+	fmt.Fprintln(w)
+	row(w, "Answered by", v.Address+" ("+v.State+")")
+	row(w, "Cluster", v.ClusterURL+"  id "+v.ClusterID)
+	if v.Leader != nil {
+		row(w, "Leader", v.Leader.Address+"  "+v.Leader.WebURL)
+	} else {
+		row(w, "Leader", "none known")
+	}
+	row(w, "Quorum", fmt.Sprintf("%d of %d voters in contact, %d needed, tolerance left %d",
+		v.Quorum.Reachable, v.Quorum.Voters, v.Quorum.Needed, v.Quorum.Tolerance))
+	c := v.Counts
+	row(w, "Workers", states(c.WorkersByState))
+	row(w, "Applications", states(c.AppsByState))
+	row(w, "Executors", c.Executors)
+	row(w, "Cores", fmt.Sprintf("%d of %d used", c.CoresUsed, c.Cores))
+	row(w, "Memory", memory(c.MemoryUsedMB)+" of "+memory(c.MemoryMB)+" used")
+	takeOverTable(w, v)
+	for _, alarm := range v.Alarms {
+		row(w, "ALARM", alarm)
+	}
+}
+
+func takeOverTable(w io.Writer, v webui.Status) {
+	if v.TakeOver == nil {
+		return
+	}
+	row(w, "Take-over", fmt.Sprintf("term %d, %d peers have not answered yet", v.TakeOver.Term, len(v.TakeOver.Awaited)))
+	for _, p := range v.TakeOver.Awaited {
+		row(w, "  awaited", fmt.Sprintf("%s %s at %s, until %s, tried %d times", p.Kind, p.ID, p.Address, stamp(p.DeadlineMillis), p.Attempts))
+	}
+}
+
+func states(m map[string]int) string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	out := ""
+	for _, name := range names {
+		if out != "" {
+			out += ", "
+		}
+		out += fmt.Sprintf("%d %s", m[name], name)
+	}
+	return out
+}
+
+// leader prints one word. The leader must confirm it: what a standby believes may be old.
+func (a *app) leader(ctx context.Context) error {
+	s := a.client.survey(ctx)
+	endpoint, err := a.client.findLeader(ctx, s)
+	if err != nil {
+		return err
+	}
+	var l webui.LeaderAnswer
+	if err := a.client.get(ctx, endpoint, "/v1/leader", &l); err != nil {
+		return err
+	}
+	if !l.IsLeader {
+		return coded(exitNoLeader, "the leadership of %s ended while it was being asked; try again", l.Node)
+	}
+	return a.print.value(l, func(w io.Writer) { fmt.Fprintln(w, clean(l.Node)) })
+}
+
+// healthResult is the JSON of "health".
+type healthResult struct {
+	Healthy bool             `json:"healthy"`
+	Masters []masterHealth   `json:"masters"`
+	Errors  []endpointResult `json:"errors"`
+}
+
+type masterHealth struct {
+	Endpoint string `json:"endpoint"`
+	webui.Health
+}
+
+func (a *app) health(ctx context.Context) error {
+	answers := askAll[webui.Health](ctx, a.client, "/v1/health")
+	res := healthResult{Healthy: true, Masters: []masterHealth{}, Errors: []endpointResult{}}
+	for _, x := range answers {
+		if x.err != nil {
+			res.Errors = append(res.Errors, endpointResult{Endpoint: x.endpoint, Error: shortError(x.err)})
+			res.Healthy = false
+			continue
+		}
+		res.Masters = append(res.Masters, masterHealth{Endpoint: x.endpoint, Health: x.value})
+		res.Healthy = res.Healthy && x.value.Ready && len(x.value.Alarms) == 0
+	}
+	s := a.client.survey(ctx)
+	if len(res.Masters) == 0 {
+		return nobodyError(s)
+	}
+	if err := a.print.value(res, func(w io.Writer) { healthTable(w, res) }); err != nil {
+		return err
+	}
+	if _, err := a.client.findLeader(ctx, s); err != nil {
+		return err
+	}
+	if !res.Healthy {
+		return coded(exitUnhealthy, "unhealthy: see above")
+	}
+	return nil
+}
+
+func healthTable(w io.Writer, res healthResult) {
+	row(w, "ENDPOINT", "READY", "STATE", "ROLE", "TERM", "VOTERS", "TOLERANCE", "REASON")
+	for _, m := range res.Masters {
+		reason := m.Reason
+		for _, alarm := range m.Alarms {
+			if reason != "" {
+				reason += "; "
+			}
+			reason += "ALARM: " + alarm
+		}
+		row(w, m.Endpoint, yesNo(m.Ready), m.State, m.Role, m.Term, fmt.Sprintf("%d/%d", m.Reachable, m.Voters), m.Tolerance, reason)
+	}
+	for _, e := range res.Errors {
+		row(w, e.Endpoint, "no", "no answer", "-", "-", "-", "-", e.Error)
+	}
+}
+
+// versionsResult is the JSON of "version".
+type versionsResult struct {
+	Version string `json:"version"`
+	// Masters gives the version by address of the masters that answered.
+	Masters map[string]string `json:"masters"`
+}
+
+// versions never fails for masters that do not answer: the client's own version is the answer.
+func (a *app) versions(ctx context.Context) error {
+	res := versionsResult{Version: versionString(), Masters: map[string]string{}}
+	s := a.client.survey(ctx)
+	for _, x := range s.answered() {
+		res.Masters[x.value.Address] = x.value.Version
+	}
+	return a.print.value(res, func(w io.Writer) {
+		row(w, "raftctl", res.Version)
+		for _, x := range s.answered() {
+			row(w, x.value.Address, x.value.Version)
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	defaultEndpoint = "http://127.0.0.1:8080"
+	defaultTimeout  = 5 * time.Second
+)
+
+// version is set by the linker: -ldflags "-X main.version=1.2.3".
+var version = ""
+
+func versionString() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return "dev-" + s.Value[:min(12, len(s.Value))]
+			}
+		}
+	}
+	return "dev"
+}
+
+// app holds what every verb needs.
+type app struct {
+	term      terminal
+	endpoints string
+	output    string
+	tokenFile string
+	timeout   time.Duration
+
+	client *client
+	print  printer
+}
+
+func newRoot(t terminal) *cobra.Command {
+	a := &app{term: t}
+	root := &cobra.Command{
+		Use:   "raftctl",
+		Short: "Administer a cluster of raftmaster masters",
+		Long: "Administer a cluster of raftmaster masters over their web UI ports.\n\n" +
+			"Exit codes: 0 done, 1 error, 2 wrong usage, 3 no leader or no quorum, 4 unhealthy or only a part answered,\n" +
+			"5 refused for safety, 124 time-out.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cmd.Help(); err != nil {
+				return err
+			}
+			return coded(exitUsage, "name a command")
+		},
+	}
+	fs := root.PersistentFlags()
+	fs.StringVar(&a.endpoints, "endpoints", "", "web UI addresses of the masters, comma-separated (RAFTCTL_ENDPOINTS; default "+defaultEndpoint+")")
+	fs.StringVarP(&a.output, "output", "o", "table", "table or json")
+	fs.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long one answer may take")
+	fs.StringVar(&a.tokenFile, "token-file", "", "file with the admin token in its first line (RAFTCTL_TOKEN holds the token itself)")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded(exitUsage, "%w", err) })
+	peers := &cobra.Command{Use: "peers", Short: "The masters of the cluster", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return coded(exitUsage, "name what to do: peers list") }}
+	peers.AddCommand(a.verb("list", "List the masters: role, contact, lag, version", a.peers))
+	root.AddCommand(
+		a.verb("status", "Show every master, the quorum and the totals", a.status),
+		a.verb("leader", "Print the leader's address", a.leader),
+		a.verb("health", "Judge every master", a.health),
+		peers,
+		a.verb("workers", "List the workers", a.workers),
+		a.verb("apps", "List the applications", a.apps),
+		a.executorsCommand(), a.transferCommand(), a.eventsCommand(),
+		a.verb("version", "Print the version of raftctl and of the masters that answer", a.versions),
+	)
+	return root
+}
+
+// verb makes a command without arguments.
+func (a *app) verb(use, short string, run func(ctx context.Context) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		if err := a.prepare(); err != nil {
+			return err
+		}
+		return run(cmd.Context())
+	}}
+}
+
+// prepare checks the common flags.
+func (a *app) prepare() error {
+	if a.output != "table" && a.output != "json" {
+		return coded(exitUsage, "-o %s: must be table or json", a.output)
+	}
+	if a.timeout <= 0 {
+		return coded(exitUsage, "--timeout %v: must be above 0", a.timeout)
+	}
+	list := a.endpoints
+	if list == "" {
+		list, _ = a.term.lookupEnv("RAFTCTL_ENDPOINTS")
+	}
+	if strings.TrimSpace(list) == "" {
+		list = defaultEndpoint
+	}
+	endpoints, err := parseEndpoints(list)
+	if err != nil {
+		return err
+	}
+	token, err := readToken(a.tokenFile, a.term.lookupEnv)
+	if err != nil {
+		return err
+	}
+	a.client = newClient(endpoints, a.timeout, token)
+	a.print = printer{out: a.term.out, json: a.output == "json"}
+	return nil
+}
+
+// note tells the reader something that is not part of the result.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintf(a.term.err, format+"\n", args...)
+}

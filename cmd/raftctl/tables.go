@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"raftmaster/transport/webui"
+)
+
+// fromBest fetches a list from the leader, or without one from the master that knows the most, and says so.
+func fromBest[T any](ctx context.Context, a *app, path string, v *T) (endpoint string, err error) {
+	s := a.client.survey(ctx)
+	endpoint, err = a.client.findLeader(ctx, s)
+	if err != nil {
+		best := s.best()
+		if best == nil {
+			return "", nobodyError(s)
+		}
+		endpoint = best.endpoint
+		a.note("no leader: this is what %s has applied (%s, term %d, index %d); it may be out of date",
+			best.value.Address, best.value.State, best.value.Term, best.value.AppliedIndex)
+	}
+	if err := a.client.get(ctx, endpoint, path, v); err != nil {
+		if isTimeout(err) {
+			return "", coded(exitTimeout, "%s did not answer within %v", endpoint, a.timeout)
+		}
+		return "", fmt.Errorf("%s: %w", endpoint, err)
+	}
+	return endpoint, nil
+}
+
+// answeredBy puts the source below a table.
+func answeredBy(w io.Writer, src webui.Source, endpoint string) {
+	fmt.Fprintf(w, "\nanswered by %s (%s, term %d) at %s\n", clean(src.Node), clean(src.State), src.Term, endpoint)
+}
+
+func (a *app) peers(ctx context.Context) error {
+	var v webui.PeersAnswer
+	endpoint, err := fromBest(ctx, a, "/v1/peers", &v)
+	if err != nil {
+		return err
+	}
+	return a.print.value(v, func(w io.Writer) {
+		row(w, "ADDRESS", "ROLE", "VOTER", "CONTACT", "LAST CONTACT", "LAG", "VERSION", "NODE ID", "PROBLEM")
+		for _, p := range v.Peers {
+			row(w, p.Address, p.Role, yesNo(p.Voter), yesNo(p.Reachable), age(p.LastContactMillis), number(p.Lag), p.Version, p.NodeID, p.Problem)
+		}
+		fmt.Fprintf(w, "\n%d of %d voters in contact, %d needed, tolerance left %d\n", v.Reachable, v.Voters, v.Needed, v.Tolerance)
+		answeredBy(w, v.Source, endpoint)
+	})
+}
+
+func (a *app) workers(ctx context.Context) error {
+	var v webui.WorkersAnswer
+	endpoint, err := fromBest(ctx, a, "/v1/workers", &v)
+	if err != nil {
+		return err
+	}
+	now := time.Now().UnixMilli()
+	return a.print.value(v, func(w io.Writer) {
+		row(w, "WORKER", "STATE", "ADDRESS", "CORES", "MEMORY", "EXECUTORS", "HEARTBEAT", "SPARK", "NOTE")
+		for _, x := range v.Workers {
+			row(w, x.ID, x.State, fmt.Sprintf("%s:%d", x.Host, x.Port), fmt.Sprintf("%d/%d", x.CoresUsed, x.Cores),
+				memory(x.MemoryUsedMB)+" / "+memory(x.MemoryMB), x.Executors, ago(now, x.LastHeartbeatMillis), release(x.SparkVersion, x.Family), x.Note)
+		}
+		answeredBy(w, v.Source, endpoint)
+	})
+}
+
+func release(version, family string) string {
+	switch {
+	case version != "":
+		return version
+	case family != "":
+		return "family " + family
+	}
+	return ""
+}
+
+func (a *app) apps(ctx context.Context) error {
+	var v webui.AppsAnswer
+	endpoint, err := fromBest(ctx, a, "/v1/apps", &v)
+	if err != nil {
+		return err
+	}
+	now := time.Now().UnixMilli()
+	return a.print.value(v, func(w io.Writer) {
+		row(w, "APPLICATION", "NAME", "STATE", "CORES", "EXECUTORS", "MEMORY/EXEC", "USER", "SUBMITTED", "DURATION", "NOTE")
+		for _, x := range v.Apps {
+			end := x.EndMillis
+			if end == 0 {
+				end = now
+			}
+			note := x.WhyWaiting
+			if note == "" {
+				note = x.EndReason
+			}
+			row(w, x.ID, x.Name, x.State, x.Cores, x.Executors, memory(x.MemoryPerExecutorMB), x.User, stamp(x.StartMillis), age(end-x.StartMillis), note)
+		}
+		answeredBy(w, v.Source, endpoint)
+	})
+}
+
+func (a *app) executorsCommand() *cobra.Command {
+	appID := ""
+	cmd := a.verb("executors", "List the executors that have not ended", func(ctx context.Context) error { return a.executors(ctx, appID) })
+	cmd.Flags().StringVar(&appID, "app", "", "only those of this application")
+	return cmd
+}
+
+func (a *app) executors(ctx context.Context, appID string) error {
+	path := "/v1/executors"
+	if appID != "" {
+		path += "?app=" + url.QueryEscape(appID)
+	}
+	var v webui.ExecutorsAnswer
+	endpoint, err := fromBest(ctx, a, path, &v)
+	if err != nil {
+		return err
+	}
+	now := time.Now().UnixMilli()
+	return a.print.value(v, func(w io.Writer) {
+		row(w, "APPLICATION", "EXECUTOR", "STATE", "CORES", "MEMORY", "PROFILE", "AGE", "WORKER")
+		for _, x := range v.Executors {
+			row(w, x.AppID, x.ID, x.State, x.Cores, memory(x.MemoryMB), x.ProfileID, ago(now, x.StartMillis), x.WorkerID)
+		}
+		answeredBy(w, v.Source, endpoint)
+	})
+}

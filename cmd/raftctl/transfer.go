@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"raftmaster/transport/webui"
+)
+
+func (a *app) transferCommand() *cobra.Command {
+	var to string
+	var yes, dryRun bool
+	cmd := a.verb("transfer-leadership", "Hand leadership to another master and wait for it", func(ctx context.Context) error {
+		return a.transfer(ctx, to, yes, dryRun)
+	})
+	fs := cmd.Flags()
+	fs.StringVar(&to, "to", "", "address or node id of the new leader (default: the one furthest ahead)")
+	fs.BoolVar(&yes, "yes", false, "do not ask")
+	fs.BoolVar(&dryRun, "dry-run", false, "check everything and change nothing")
+	return cmd
+}
+
+// transfer checks with a dry run first, so that the question names what will happen, then does it.
+func (a *app) transfer(ctx context.Context, to string, yes, dryRun bool) error {
+	s := a.client.survey(ctx)
+	endpoint, err := a.client.findLeader(ctx, s)
+	if err != nil {
+		return err
+	}
+	plan, err := a.postTransfer(ctx, endpoint, webui.TransferRequest{To: to, DryRun: true})
+	if err != nil {
+		return err
+	}
+	target := plan.To.Address
+	if target == "" {
+		target = "the voter that is furthest ahead"
+	}
+	if dryRun {
+		return a.print.value(plan, func(w io.Writer) {
+			fmt.Fprintf(w, "would move leadership from %s to %s; nothing was changed\n", clean(plan.From.Address), clean(target))
+		})
+	}
+	if err := a.term.confirm(yes, fmt.Sprintf("Move leadership from %s to %s?", clean(plan.From.Address), clean(target))); err != nil {
+		return err
+	}
+	done, err := a.postTransfer(ctx, endpoint, webui.TransferRequest{To: to})
+	if err != nil {
+		return err
+	}
+	return a.print.value(done, func(w io.Writer) {
+		fmt.Fprintf(w, "%s is the leader, term %d, after %d ms\n", clean(done.To.Address), done.Term, done.DurationMillis)
+		fmt.Fprintf(w, "undo: raftctl transfer-leadership --to %s\n", clean(done.From.Address))
+	})
+}
+
+func (a *app) postTransfer(ctx context.Context, endpoint string, req webui.TransferRequest) (webui.Transfer, error) {
+	var out webui.Transfer
+	err := a.client.call(ctx, http.MethodPost, endpoint, "/v1/transfer-leadership", req, &out)
+	if err == nil {
+		return out, nil
+	}
+	var e *apiError
+	if !errors.As(err, &e) {
+		if isTimeout(err) {
+			return out, coded(exitTimeout, "%s did not answer within %v; the transfer may still happen: look with raftctl leader", endpoint, a.timeout)
+		}
+		return out, fmt.Errorf("%s: %w", endpoint, err)
+	}
+	return out, &codedError{apiExitCode(e), fmt.Errorf("%s: %s%s", endpoint, e.body.Message, hint(e))}
+}
+
+func apiExitCode(e *apiError) int {
+	switch e.body.Code {
+	case webui.CodeRefused:
+		return exitRefused
+	case webui.CodeNotLeader, webui.CodeNoLeader:
+		return exitNoLeader
+	case webui.CodeTimeout:
+		return exitTimeout
+	case webui.CodeBadRequest:
+		return exitUsage
+	}
+	return exitError
+}
+
+func hint(e *apiError) string {
+	switch e.body.Code {
+	case webui.CodeUnauthorized:
+		return "\nnext: give the token with --token-file or RAFTCTL_TOKEN, or run raftctl on the master's own machine"
+	case webui.CodeNotFound:
+		return "\nnext: raftctl peers list shows the ids and addresses"
+	case webui.CodeNotLeader, webui.CodeNoLeader:
+		return "\nnext: raftctl status"
+	}
+	return ""
+}
