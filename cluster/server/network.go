@@ -25,10 +25,17 @@ func (n *network) Ask(to sparkmsg.Address, endpoint string, fam sparkmsg.Family,
 	})
 }
 
+// Receipt asks behind what is queued. A good answer of the endpoint is proof for all pushes between this ask and the one
+// before it (sparkrpc.ErrMoved), and the leader service names only launches of the batch that it has just sent.
 func (n *network) Receipt(to sparkmsg.Address, endpoint string, fam sparkmsg.Family, timeout time.Duration, done func(master.Receipt, error)) {
-	n.rpc.Receipt(to, endpoint, fam, timeout, func(r sparkrpc.Receipt, err error) {
-		n.post(func() { done(master.Receipt{First: r.First, Last: r.Last, Exists: r.Exists}, err) })
-	})
+	var seq uint64
+	seq = n.rpc.Ask(to, sparkrpc.VerifierEndpoint, fam, &sparkmsg.CheckExistence{Name: endpoint}, timeout,
+		func(answer sparkmsg.Message, err error) {
+			n.post(func() {
+				yes, ok := answer.(*sparkmsg.Boolean)
+				done(master.Receipt{Last: seq, Exists: ok && yes.Value}, err)
+			})
+		})
 }
 
 func (n *network) Probe(to sparkmsg.Address, endpoint string, timeout time.Duration, done func(master.ProbeResult)) {

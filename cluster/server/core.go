@@ -1,0 +1,214 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"raftmaster/cluster/admin"
+	"raftmaster/cluster/master"
+	"raftmaster/cluster/node"
+	"raftmaster/fsm"
+	"raftmaster/transport/portmux"
+	"raftmaster/transport/sparkmsg"
+	"raftmaster/transport/sparkrpc"
+)
+
+// statusTimeout bounds how long a page waits for the leader service.
+const statusTimeout = 2 * time.Second
+
+// startCore brings up Raft, the RPC endpoint and the leader service behind the cluster port.
+func (s *Server) startCore(ln net.Listener) error {
+	var rpc *sparkrpc.Endpoint
+	s.svc = master.NewService(func(post func(func())) *master.Core {
+		return master.NewCore(s.masterConfig(s.node.NodeID()), master.Deps{
+			Clock: wallClock{}, Proposer: s.node, Network: &network{rpc: rpc, post: post},
+			Releases: newReleases(s.ctx, post), Observer: observer{s}, View: s.node.View, Lease: s.node.LeaseValid,
+			Log: s.log.Named("master"),
+		})
+	})
+	n, err := node.Start(s.nodeConfig(), s.hooks())
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	s.node = n
+	self := s.self()
+	rpc = sparkrpc.New(sparkrpc.Config{
+		Self:   self,
+		Exists: func(name string) bool { return name == "Master" },
+		Gate:   n.LeaseValid,
+		Log:    s.log.Named("rpc"),
+		Limits: sparkrpc.Limits{MaxTrustedFrame: s.cfg.MessageMaxBytes},
+		Metrics: sparkrpc.Metrics{
+			Connections: s.countConnections,
+			DecodeError: s.countDecodeError,
+		},
+	}, &inbound{svc: s.svc, post: s.svc.Post})
+	s.rpc = rpc
+	s.backend = admin.NewBackend(admin.Identity{
+		Version: s.version, MasterURL: s.cfg.MasterURL(), ClusterURL: s.cfg.ClusterURL(), WebURL: s.webURL,
+		StartedMillis: s.started.UnixMilli(),
+	}, admin.NodeOf(n, s.alive.Load), softState{s}, familyNames, nil)
+	s.wg.Add(1)
+	go func() {
+		defer s.wg.Done()
+		s.svc.Run(s.ctx)
+	}()
+	s.mux = portmux.Serve(ln, portmux.Handlers{
+		Spark: rpc.ServeConn, Internal: n.ServeConn, HTTPHint: func() string { return s.webURL },
+	}, s.log.Named("port"))
+	return nil
+}
+
+func (s *Server) nodeConfig() node.Config {
+	list := make([]string, 0, len(s.cfg.Cluster))
+	for _, a := range s.cfg.Cluster {
+		list = append(list, a.String())
+	}
+	return node.Config{
+		Cluster: list, Self: s.cfg.Advertise().String(), DataDir: s.cfg.DataDir, FailoverTimeout: s.cfg.FailoverTimeout,
+		WebURL: s.webURL, Version: s.version, Logger: s.log.Named("raft"), Fatal: s.fail, OnEvent: s.nodeEvent,
+	}
+}
+
+// hooks hand what Raft reports to the leader service. They only post, so that none of them waits.
+func (s *Server) hooks() node.Hooks {
+	return node.Hooks{
+		Applied: func(batch []node.Applied) {
+			out := make([]master.Applied, len(batch))
+			for i, a := range batch {
+				out[i] = master.Applied{Index: a.Index, Term: a.Term, Cmd: a.Cmd, Result: a.Result}
+			}
+			s.svc.Applied(out)
+		},
+		ProposeFailed: s.svc.ProposeFailed,
+		Restored:      func() { s.log.Info("the state was restored from a snapshot") },
+		Elected: func(term uint64) {
+			s.term.Store(term)
+			s.svc.Elected(term, s.electionReason())
+			s.svc.Post(func() { s.alive.Store(true) })
+		},
+		Deposed: func(term uint64) {
+			s.alive.Store(false)
+			s.svc.Deposed(term)
+		},
+	}
+}
+
+// electionReason says why there was an election, as far as this node knows.
+func (s *Server) electionReason() string {
+	if r, ok := s.reason.Load().(string); ok && r != "" {
+		return r
+	}
+	return "election"
+}
+
+func (s *Server) nodeEvent(e node.Event) {
+	if e.Kind == "failover" {
+		s.reason.Store(e.Detail)
+	}
+	observer{s}.Event(e.Kind, e.NodeID, e.Detail)
+}
+
+func (s *Server) countConnections(delta int) {
+	m := s.metrics.Load()
+	switch {
+	case m == nil:
+	case delta > 0:
+		m.ConnectionOpened("spark")
+	default:
+		m.ConnectionClosed("spark")
+	}
+}
+
+func (s *Server) countDecodeError(class string) {
+	if m := s.metrics.Load(); m != nil {
+		m.DecodeError(class)
+	}
+}
+
+// wallClock is the real clock. Its readings carry Go's monotonic clock, which stands still while the machine sleeps;
+// the Core notices a pause of its process by its own ticks.
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+func familyNames(mask uint8) string {
+	set := sparkmsg.FamilySet(mask)
+	if set.IsEmpty() {
+		return ""
+	}
+	return set.String()
+}
+
+// softState shows what the leader service knows and does not replicate.
+type softState struct{ s *Server }
+
+// Soft implements admin.Master.
+func (a softState) Soft() admin.Soft {
+	ctx, cancel := context.WithTimeout(a.s.ctx, statusTimeout)
+	defer cancel()
+	st, err := a.s.svc.Status(ctx)
+	if err != nil || !st.Leading {
+		return admin.Soft{}
+	}
+	out := admin.Soft{HeartbeatMillis: make(map[string]int64, len(st.LastHeartbeats)), TakeOverStartedMillis: st.ElectedAt.UnixMilli()}
+	for id, at := range st.LastHeartbeats {
+		out.HeartbeatMillis[id] = at.UnixMilli()
+	}
+	for _, w := range st.Awaited {
+		if w.Dead {
+			continue // it is told of the new leader as well, but nothing waits for it
+		}
+		out.Awaited = append(out.Awaited, admin.Awaited{
+			Kind: w.Kind, ID: w.ID, Address: w.Address, DeadlineMillis: w.Deadline.UnixMilli(), Attempts: w.Attempts})
+	}
+	return out
+}
+
+// Stop leaves in order: leadership is handed over while everything still runs, then the listeners, Raft and the stores
+// close.
+func (s *Server) Stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
+	defer cancel()
+	s.log.Info("stopping: leadership is handed over first")
+	err := s.node.Shutdown(ctx)
+	s.close()
+	return err
+}
+
+// Kill stops at once, without hand-over and goodbye: what a test calls a crash.
+func (s *Server) Kill() {
+	s.node.Kill()
+	s.close()
+}
+
+// close ends what runs, in the order in which peers notice least. It may be called on a Server that is half started.
+func (s *Server) close() {
+	s.cancel()
+	s.wg.Wait()
+	if s.mux != nil {
+		s.mux.Close()
+	}
+	if s.rpc != nil {
+		s.rpc.Close()
+	}
+	if s.web != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), webShutdownTimeout)
+		defer cancel()
+		if err := s.web.Shutdown(ctx); err != nil {
+			s.log.Warn("the web UI did not stop in time", "error", err)
+		}
+	}
+}
+
+// State returns the replicated state as applied here; for tests and tools in the same process.
+func (s *Server) State() fsm.View { return s.node.View() }
+
+// Node returns the Raft side of this master.
+func (s *Server) Node() *node.Node { return s.node }
+
+// String names the master in logs of tests.
+func (s *Server) String() string { return fmt.Sprintf("master %s", s.cfg.Advertise()) }

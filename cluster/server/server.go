@@ -1,0 +1,231 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"raftmaster/cluster/admin"
+	"raftmaster/cluster/config"
+	"raftmaster/cluster/master"
+	"raftmaster/cluster/node"
+	"raftmaster/fsm"
+	"raftmaster/transport/portmux"
+	"raftmaster/transport/sparkmsg"
+	"raftmaster/transport/sparkrpc"
+	"raftmaster/transport/webui"
+)
+
+const (
+	// handOverTimeout bounds how long a leader that is told to stop waits for its successor.
+	handOverTimeout = 5 * time.Second
+	// webShutdownTimeout bounds how long open HTTP requests may take when the process stops.
+	webShutdownTimeout = 2 * time.Second
+	// ringSize is how many events a master remembers.
+	ringSize = 4096
+	// settingsExecutors and settingsLeaders bound what the state remembers per application and of elections.
+	settingsExecutors = 100
+	settingsLeaders   = 64
+)
+
+// Server is one running master.
+type Server struct {
+	cfg     config.Config
+	log     hclog.Logger
+	version string
+	started time.Time
+
+	web     *webui.Server
+	webURL  string
+	mux     *portmux.Mux
+	node    *node.Node
+	rpc     *sparkrpc.Endpoint
+	svc     *master.Service
+	ring    *admin.Ring
+	metrics atomic.Pointer[admin.Metrics] // set once the web side is up
+	backend *admin.Backend
+
+	term   atomic.Uint64 // of the last election that this node has won or lost
+	alive  atomic.Bool   // elected, and the leader service knows
+	reason atomic.Value
+	fatal  chan error
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// Run is a whole master: it returns nil after an orderly stop when ctx ends, and an error when the master could not start
+// or must not go on.
+func Run(ctx context.Context, cfg config.Config, log hclog.Logger, version string) error {
+	s, err := Start(cfg, log, version)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return s.Stop()
+	case err := <-s.fatal:
+		log.Error("this master must not go on", "error", err)
+		return errors.Join(err, s.Stop())
+	}
+}
+
+// Start brings a master up. The caller must Stop it.
+func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err error) {
+	s := &Server{cfg: cfg, log: log, version: version, started: time.Now(), fatal: make(chan error, 1)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	for _, w := range cfg.Warnings {
+		log.Warn(w)
+	}
+	webListener, err := webui.Listen(s.ctx, "MasterUI", cfg.WebUIHost, cfg.WebUIPort, cfg.PortMaxRetries)
+	if err != nil {
+		return nil, err
+	}
+	s.webURL = s.urlOf(webListener)
+	listener, err := listenCluster(cfg)
+	if err != nil {
+		return nil, errors.Join(err, webListener.Close())
+	}
+	s.ring = admin.NewRing(ringSize, nil)
+	if err := s.startCore(listener); err != nil {
+		return nil, errors.Join(err, webListener.Close())
+	}
+	if err := s.startWeb(webListener); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// listenCluster binds the cluster port, which never walks to another number: it is part of the list.
+func listenCluster(cfg config.Config) (net.Listener, error) {
+	ln, err := net.Listen("tcp", cfg.BindAddress())
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on the cluster port %s: %w (is another master running there? --port and --host choose another address, --cluster must list it)",
+			cfg.BindAddress(), err)
+	}
+	return ln, nil
+}
+
+func (s *Server) urlOf(ln net.Listener) string {
+	port := ln.Addr().(*net.TCPAddr).Port
+	return "http://" + config.Address{Host: s.cfg.PublicHost, Port: port}.String()
+}
+
+// URL is where this master's web UI is.
+func (s *Server) URL() string { return s.webURL }
+
+func (s *Server) self() sparkmsg.Address {
+	a := s.cfg.Advertise()
+	return sparkmsg.Address{Host: a.Host, Port: int32(a.Port)}
+}
+
+// fail ends the master from any goroutine; the first reason counts.
+func (s *Server) fail(err error) {
+	select {
+	case s.fatal <- err:
+	default:
+	}
+}
+
+// observer feeds metrics and the timeline. The metrics are registered once the node is up; what happens before is only
+// in the timeline.
+type observer struct{ s *Server }
+
+func (o observer) Committed(command string, took time.Duration) {
+	if m := o.s.metrics.Load(); m != nil {
+		m.Committed(command, took)
+	}
+}
+
+func (o observer) Event(kind, subject, detail string) {
+	e := webui.Event{Kind: kind, Node: o.s.cfg.Advertise().String(), Subject: subject, Message: detail}
+	e.Term = o.s.term.Load()
+	o.s.ring.Add(e)
+}
+
+// masterConfig translates the configuration for the leader service.
+func (s *Server) masterConfig(nodeID string) master.Config {
+	d := s.cfg.Deploy
+	return master.Config{
+		NodeID: nodeID, Self: s.self(), WebUIURL: s.webURL,
+		WorkerTimeout: d.WorkerTimeout, RecoveryTimeout: d.RecoveryTimeout, AppTimeout: d.AppTimeout,
+		DeadWorkerPersistence: d.DeadWorkerPersistence, DefaultCores: d.DefaultCores,
+		SpreadOutApps: d.SpreadOutApps, Policy: d.WorkerSelectionPolicy,
+		Settings: fsm.Settings{
+			MaxExecutorRetries: d.MaxExecutorRetries, RetainedApplications: d.RetainedApplications,
+			RetainedDrivers: d.RetainedDrivers, RetainedExecutors: settingsExecutors, LeaderHistory: settingsLeaders,
+		},
+	}
+}
+
+func (s *Server) startWeb(ln net.Listener) error {
+	token, err := readToken(s.cfg.AdminTokenFile)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	reg := prometheus.NewRegistry()
+	if err := s.registerMetrics(reg); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	ui := s.cfg.UI
+	s.web = webui.Start(ln, webui.NewHandler(webui.Options{
+		State: s.backend, Events: s.ring, Leadership: s.backend, Metrics: reg, Token: token, Title: ui.Title,
+		AllowFramingFrom: ui.AllowFramingFrom, XXSSProtection: ui.XXSSProtection,
+		ContentSecurityPolicy: ui.ContentSecurityPolicy, Log: s.log.Named("web"),
+	}), s.log.Named("web"))
+	s.log.Info(fmt.Sprintf("Successfully started service 'MasterUI' on port %d.", s.web.Port()))
+	s.log.Info(fmt.Sprintf("Bound MasterWebUI to %s, and started at %s", s.cfg.WebUIHost, s.webURL))
+	return nil
+}
+
+func (s *Server) registerMetrics(reg *prometheus.Registry) error {
+	for _, c := range []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
+		if err := reg.Register(c); err != nil {
+			return err
+		}
+	}
+	if err := node.RegisterMetrics(reg); err != nil {
+		return err
+	}
+	m, err := admin.NewMetrics(reg, s.backend)
+	if err != nil {
+		return err
+	}
+	s.metrics.Store(m)
+	return nil
+}
+
+// readToken reads the first line of the token file.
+func readToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("the admin token file cannot be read: %w", err)
+	}
+	for i, b := range body {
+		if b == '\n' || b == '\r' {
+			body = body[:i]
+			break
+		}
+	}
+	if len(body) == 0 {
+		return "", fmt.Errorf("the admin token file %s has an empty first line", path)
+	}
+	return string(body), nil
+}
