@@ -38,6 +38,12 @@ type Options struct {
 	Conf map[string]string
 	// MasterArgs are further flags of raftmaster server.
 	MasterArgs []string
+	// Subnet replaces the loopback /24, for example "10.99.1."; the caller has set
+	// up its addresses and owns it.
+	Subnet string
+	// MasterPrefix is put before the command of the master with that index, for
+	// example "ip netns exec NAME"; it must become the master by exec.
+	MasterPrefix func(index int) []string
 }
 
 // Cluster is a set of masters, workers and applications on one loopback /24.
@@ -72,7 +78,9 @@ func NewCluster(tb TB, opts Options) *Cluster {
 	}
 	c := &Cluster{tb: tb, opts: opts}
 	var err error
-	if c.subnet, c.release, err = takeSubnet(); err != nil {
+	if opts.Subnet != "" {
+		c.subnet, c.release = opts.Subnet, func() {}
+	} else if c.subnet, c.release, err = takeSubnet(); err != nil {
 		tb.Fatalf("loopback subnet: %v", err)
 	}
 	tb.Cleanup(c.Close)

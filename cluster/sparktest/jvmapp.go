@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,7 +81,7 @@ func zipDirectory(path, dir string) (err error) {
 		if err != nil {
 			return err
 		}
-		if _, err := io.WriteString(member, string(data)); err != nil {
+		if _, err := member.Write(data); err != nil {
 			return err
 		}
 	}

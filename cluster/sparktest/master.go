@@ -91,6 +91,9 @@ func (m *Master) startRaft() error {
 	args := append([]string{bin.Raftmaster, "server", "--cluster", c.URL(), "--host", m.Host,
 		"--port", strconv.Itoa(masterPort), "--webui-port", strconv.Itoa(masterWebUI), "--rest-port", strconv.Itoa(masterREST),
 		"--data-dir", m.DataDir(), "--properties-file", props}, c.opts.MasterArgs...)
+	if c.opts.MasterPrefix != nil {
+		args = append(c.opts.MasterPrefix(m.index), args...)
+	}
 	m.proc, err = c.start(m.Name(), m.Host, map[string]string{"GORACE": "halt_on_error=1"}, args)
 	return err
 }
