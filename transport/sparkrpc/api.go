@@ -77,7 +77,8 @@ type Config struct {
 	Metrics Metrics
 }
 
-// Metrics are hooks for counters; nil fields are skipped. Stats has the same numbers.
+// Metrics are hooks for counters; nil fields are skipped. They must not call the Endpoint: some run under its lock.
+// Stats has the same numbers.
 type Metrics struct {
 	Connections func(delta int)                // open connections, both directions
 	FrameIn     func()                         // a frame was read

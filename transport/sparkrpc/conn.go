@@ -77,7 +77,14 @@ func (c *Conn) Close(reason string) {
 		return
 	}
 	c.e.cfg.Log.Debug("closing connection", "conn", c.id, "remote", c.host, "reason", reason)
-	if err := c.raw.Close(); err != nil {
+	c.e.mu.Lock()
+	layers := c.nc
+	c.e.mu.Unlock()
+	err := c.raw.Close() // first, so that no layer waits to say goodbye
+	if layers != nil && layers != c.raw {
+		_ = layers.Close() // releases what the layers hold; the socket is closed already
+	}
+	if err != nil {
 		c.e.cfg.Log.Debug("close failed", "conn", c.id, "remote", c.host, "error", err)
 	}
 }
@@ -115,5 +122,8 @@ func (c *Conn) handshake() error {
 	c.ready = true
 	c.e.kickConnLocked(c)
 	c.e.mu.Unlock()
+	if c.closed.Load() && nc != c.raw {
+		return nc.Close() // closed before the layers were known
+	}
 	return nil
 }

@@ -18,7 +18,7 @@
 //
 // Goroutines: one reader for each connection, which also runs the Handler; a writer only while a connection has
 // something to write; dialers only while something must be dialled. Close waits for all of them. One mutex guards the
-// tables and the queues; it is never held during I/O, encoding, Gate or a callback.
+// tables and the queues; it is never held during I/O, encoding, Gate, or a call of the Handler or of an outcome.
 //
 // The facts about Spark's side come from org.apache.spark.rpc.netty (NettyRpcEnv, Outbox, Dispatcher,
 // RpcEndpointVerifier) and org.apache.spark.network (TransportRequestHandler, TransportResponseHandler).

@@ -1,6 +1,7 @@
 package sparkrpc
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net"
@@ -80,27 +81,28 @@ func (e *Endpoint) probe(job probeJob, fams []sparkmsg.Family) (result ProbeResu
 	deadline := time.Now().Add(job.timeout)
 	ctx, cancel := context.WithDeadline(e.ctx, deadline)
 	defer cancel()
-	nc, err := e.connect(ctx, job.to)
+	raw, err := e.connect(ctx, job.to)
 	if err != nil {
 		if refused(err) {
 			return ProbeRefused, err
 		}
 		return ProbeUnreachable, err
 	}
-	stop := context.AfterFunc(ctx, func() { closeQuietly(nc) })
+	stop := context.AfterFunc(ctx, func() { closeQuietly(raw) })
 	defer func() {
 		stop()
-		closeQuietly(nc)
+		closeQuietly(raw)
 	}()
-	if err := nc.SetDeadline(deadline); err != nil {
+	if err := raw.SetDeadline(deadline); err != nil {
 		return ProbeUnreachable, err
 	}
+	nc := raw
 	if e.cfg.Wrap != nil {
-		if nc, err = e.cfg.Wrap(nc); err != nil {
+		if nc, err = e.cfg.Wrap(raw); err != nil {
 			return ProbeUnreachable, err
 		}
 	}
-	in := frame.NewReader(nc)
+	in := frame.NewReader(bufio.NewReaderSize(nc, 512))
 	for _, fam := range fams {
 		exists, answered, err := probeOnce(nc, in, job, fam)
 		switch {
@@ -153,5 +155,5 @@ func probeOnce(nc net.Conn, in *frame.Reader, job probeJob, fam sparkmsg.Family)
 
 // closeQuietly closes a connection that may be closed already.
 func closeQuietly(nc net.Conn) {
-	_ = nc.Close() //nolint:errcheck // nothing was promised on it
+	_ = nc.Close() // nothing was promised on it: there is nothing to do about an error
 }

@@ -28,13 +28,14 @@ var readBuffers = sync.Pool{New: func() any { return new([readBufferSize]byte) }
 type connReader struct {
 	c    *Conn
 	nc   net.Conn
-	idle idleReader // nil when the stack cannot be waited for without a buffer
+	idle idleReader // nil when the stack cannot be waited for without a buffer; used after the first frame
 
 	buf   *[readBufferSize]byte
 	r, w  int
 	got   int64 // bytes received for the current frame, read-ahead included
 	held  int64 // of them, counted in Endpoint.partial
 	timed bool  // a read deadline is set
+	begun bool  // something was read
 }
 
 // idleReader waits for input and only then takes a buffer.
@@ -52,7 +53,8 @@ func (r *connReader) wait() error {
 	if r.r < r.w {
 		return nil
 	}
-	if r.idle == nil {
+	if r.idle == nil || !r.begun {
+		r.begun = true
 		return r.fill()
 	}
 	r.release()

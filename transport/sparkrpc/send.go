@@ -97,9 +97,10 @@ type ask struct {
 	peer     *peer // nil for Conn.Ask
 
 	// Guarded by e.mu.
-	conn  *Conn // where it was written
-	id    int64 // its request id there
-	moved bool  // a push before it went another way
+	conn    *Conn // where it was written
+	id      int64 // its request id there
+	moved   bool  // a push before it went another way
+	expired bool  // too late to be written
 }
 
 func (e *Endpoint) newAsk(timeout time.Duration, done func(sparkmsg.Message, error)) *ask {
@@ -111,6 +112,7 @@ func (e *Endpoint) newAsk(timeout time.Duration, done func(sparkmsg.Message, err
 func (a *ask) expire() {
 	a.e.mu.Lock()
 	a.forgetLocked()
+	a.expired = true
 	a.e.mu.Unlock()
 	a.finish(nil, ErrTimeout)
 }
@@ -137,6 +139,9 @@ func (a *ask) finish(msg sparkmsg.Message, err error) {
 
 // registerLocked puts an ask that is about to be written into the table of a connection.
 func (c *Conn) registerLocked(a *ask, id int64) {
+	if a.expired {
+		return
+	}
 	if c.asks == nil {
 		c.asks = map[int64]*ask{}
 	}

@@ -29,8 +29,9 @@ func newSocket(nc net.Conn, exact bool) socket {
 	return framedSocket{nc}
 }
 
-// Plain is implemented by connections whose reads and writes are, from the moment they are served, those of the TCP
-// connection under them, such as one whose first byte was only looked at.
+// Plain is implemented by connections that add nothing to the TCP connection under them once something was read, such
+// as one whose first byte was looked at and is read again. It saves a buffer per idle connection, and lets the gate be
+// asked before each system call.
 type Plain interface{ PlainTCP() *net.TCPConn }
 
 func plainTCP(nc net.Conn) (*net.TCPConn, bool) {
