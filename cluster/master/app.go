@@ -20,7 +20,7 @@ type appSoft struct {
 	attached   bool
 	await      *awaited
 	lastAnswer time.Time
-	probing    bool
+	probing    bool // a fresh connection is tried, or will be when the pause after a failure is over
 	asking     bool
 	confirming bool
 	ending     bool // its end is on the way
@@ -81,7 +81,7 @@ func (c *Core) registerApplication(conn Conn, families sparkmsg.FamilySet, m *sp
 	c.propose("RegisterApplication", cmd, func(r fsm.Result) {
 		c.applicationRegistered(conn, families, addr, desc, r.Value.(fsm.RegisterApplicationResult))
 	}, func(err error) {
-		if !errors.Is(err, errNotLeader) {
+		if refusal(err) {
 			c.refuseApplication(conn, families, desc.Name, err)
 		}
 	})
@@ -100,7 +100,7 @@ func (c *Core) applicationRegistered(conn Conn, families sparkmsg.FamilySet, add
 	case fsm.AppRepeated:
 		c.deps.Log.Info("Attempted to re-register application at same address: "+addr.String(), "app_id", res.AppID)
 	case fsm.AppReplaced:
-		delete(c.apps, res.OldAppID)
+		c.dropApp(res.OldAppID)
 		c.deps.Observer.Event("app", res.OldAppID, "FAILED: another driver registered at its address")
 	}
 	if res.Outcome != fsm.AppRepeated {
@@ -157,18 +157,29 @@ func (c *Core) finishApplication(id string, state fsm.AppState, reason string) {
 	}
 	c.propose("FinishApplication", fsm.FinishApplication{Meta: c.meta(), AppID: id, State: state, Reason: reason}, func(fsm.Result) {
 		c.appEnded(id, state.String()+": "+reason)
-	}, nil)
+	}, func(error) {
+		if soft := c.apps[id]; soft != nil {
+			soft.ending = false // the next look at the clocks tries again
+		}
+	})
 }
 
 // appEnded drops the soft state of an application that the state machine has ended.
 func (c *Core) appEnded(id, why string) {
-	if soft := c.apps[id]; soft != nil {
-		soft.await.stop()
-		delete(c.apps, id)
-	}
+	c.dropApp(id)
 	c.deps.Log.Info("Removing app "+id, "reason", why)
 	c.deps.Observer.Event("app", id, why)
 	c.needPlan()
+}
+
+// dropApp forgets what this term knows of an application that has ended. Its driver's address is most likely never used
+// again.
+func (c *Core) dropApp(id string) {
+	if a := c.apps[id]; a != nil {
+		a.await.stop()
+		delete(c.reached, a.addr)
+		delete(c.apps, id)
+	}
 }
 
 // requestExecutors handles RequestExecutors (B-131).

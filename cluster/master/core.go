@@ -1,6 +1,7 @@
 package master
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -93,6 +94,7 @@ func (c *Core) forget() {
 
 // Elected makes this master the leader of a term. Everything committed before is applied already.
 func (c *Core) Elected(term uint64, reason string) {
+	c.Deposed(term) // Raft says so before, normally; open asks must be answered in any case
 	c.forget()
 	c.leader, c.term, c.electedAt = true, term, c.now()
 	c.deps.Log.Info("I have been elected leader! New state: ALIVE", "term", term)
@@ -151,11 +153,12 @@ func (c *Core) Applied(batch []Applied) {
 }
 
 func (c *Core) appliedOne(a *Applied) {
-	if !c.leader {
-		return
+	if !c.leader || a.Term > c.term {
+		return // another master leads already, and its effects are its own
 	}
 	id := a.Cmd.Header().RequestID
-	if p, ok := c.pending[id]; ok {
+	p, ours := c.pending[id]
+	if ours {
 		delete(c.pending, id)
 		c.deps.Observer.Committed(p.name, c.now().Sub(p.since))
 		if a.Result.Err != nil {
@@ -168,6 +171,15 @@ func (c *Core) appliedOne(a *Applied) {
 		}
 	}
 	c.sendEffects(a.Result.Effects)
+	if !ours && len(a.Result.Effects) > 0 {
+		c.needPlan() // an operator's command: it may have freed cores
+	}
+}
+
+// refusal tells that the state machine can never accept the command. Any other failure says nothing about it: the peer
+// repeats its message, here or at the next leader.
+func refusal(err error) bool {
+	return errors.Is(err, fsm.ErrInvalidCommand) || errors.Is(err, fsm.ErrTooLarge)
 }
 
 // ProposeFailed takes a command that Raft did not accept, or whose outcome is unknown.

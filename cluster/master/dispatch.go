@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"raftmaster/fsm"
 	"raftmaster/transport/sparkmsg"
 )
 
@@ -11,9 +12,6 @@ var (
 	errNotLeader = errors.New("this master does not lead; ask the leader")
 	errNotServed = errors.New("raftmaster does not serve this request")
 )
-
-// maxIDLength bounds the identifiers that peers choose, in bytes.
-const maxIDLength = 512
 
 // notAlive is the text by which submission clients recognise a master that does not lead (wire: ordinary sequences,
 // standby); any other text makes them exit.
@@ -100,6 +98,10 @@ func (c *Core) askLeader(from *sparkmsg.Address, msg sparkmsg.Message, reply fun
 		c.killExecutors(m, reply)
 	case *sparkmsg.RequestReadyz:
 		reply(&sparkmsg.Boolean{Value: true}, nil)
+	case *sparkmsg.RequestClearCompletedDriversAndApps: // B-142
+		c.propose("ClearCompleted", fsm.ClearCompleted{Meta: c.meta()}, func(fsm.Result) {
+			reply(&sparkmsg.Boolean{Value: true}, nil)
+		}, func(err error) { reply(nil, err) })
 	case *sparkmsg.RequestSubmitDriver:
 		reply(&sparkmsg.SubmitDriverResponse{Message: noDrivers}, nil)
 	case *sparkmsg.RequestKillDriver:

@@ -74,10 +74,10 @@ func (c *Core) toApp(ref fsm.DriverRef, msg sparkmsg.Message) {
 func (c *Core) sendLaunch(e *fsm.LaunchExecutor) bool {
 	w := c.workers[e.Worker.ID]
 	app := c.view().Application(e.AppID)
-	if app == nil {
-		return false // finished meanwhile; the kill that came with that has been sent or follows
+	if app == nil || app.State.Finished() {
+		return false // finished meanwhile; the kill that comes with that finds nothing
 	}
-	desc, err := c.description(app)
+	desc, err := c.description(app, e.Payload)
 	if w == nil || err != nil {
 		// Cannot happen for what this leader planned. It is not silent, and the overdue rule of the next leader, or the
 		// worker's next list, ends the executor.
@@ -96,10 +96,10 @@ func (c *Core) sendLaunch(e *fsm.LaunchExecutor) bool {
 }
 
 // description returns an application's description as its driver sent it, decoded once per term.
-func (c *Core) description(app *fsm.Application) (*sparkmsg.ApplicationDescription, error) {
+func (c *Core) description(app *fsm.Application, payload []byte) (*sparkmsg.ApplicationDescription, error) {
 	soft := c.appSoft(app.ID, fromFSMAddress(app.Driver), 0)
 	if soft.desc == nil && soft.descErr == nil {
-		soft.desc, soft.descErr = sparkmsg.ParseApplicationDescription(app.Payload)
+		soft.desc, soft.descErr = sparkmsg.ParseApplicationDescription(payload)
 	}
 	return soft.desc, soft.descErr
 }

@@ -34,11 +34,17 @@ func (c *Core) executorChanged(from *sparkmsg.Address, m *sparkmsg.ExecutorState
 			if soft := c.workers[worker]; soft != nil {
 				soft.lastSeen = c.now()
 			}
-			c.forgetLaunch(worker, key)
+			if m.State != sparkmsg.ExecutorLaunching {
+				c.forgetLaunch(worker, key)
+			}
 		}
 	}
 	if view.Executor(key) == nil {
 		c.deps.Log.Warn(fmt.Sprintf("Got status update for unknown executor %s/%d", m.AppID, m.ExecID), "state", m.State.String())
+		if w := view.Worker(worker); w != nil && !m.State.Finished() {
+			// A launch that was written off has arrived after all.
+			c.toWorker(w.Ref(), &sparkmsg.KillExecutor{MasterURL: c.cfg.masterURL(), AppID: m.AppID, ExecID: m.ExecID})
+		}
 		reply(&sparkmsg.Boolean{Value: true}, nil)
 		return
 	}

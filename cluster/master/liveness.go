@@ -31,11 +31,6 @@ func (c *Core) startLiveness() {
 // scan looks at every clock: time-outs of workers, idle drivers, deadlines of awaited peers, DEAD entries to be dropped.
 func (c *Core) scan() {
 	now := c.now()
-	// This process may have been stopped (SIGSTOP, a suspended machine): what peers said meanwhile waits in the sockets,
-	// so the silence is ours. All clocks move on by the gap.
-	if late := now.Sub(c.scannedAt) - c.scanPeriod(); late > c.scanPeriod() {
-		c.shiftClocks(late)
-	}
 	c.scannedAt = now
 	c.after(c.scanPeriod(), c.scan)
 	if !c.alive() {
@@ -46,7 +41,23 @@ func (c *Core) scan() {
 	c.scanApps(view, now)
 }
 
+// noticePause finds out whether this process was stopped (SIGSTOP, a suspended machine). What peers said meanwhile waits
+// in the sockets, so the silence was ours: all clocks and timers move on by the gap.
+func (c *Core) noticePause(now time.Time) {
+	if !c.leader {
+		return
+	}
+	if late := now.Sub(c.scannedAt) - c.scanPeriod(); late > c.scanPeriod() {
+		c.deps.Log.Warn("this process was stopped; what its peers said meanwhile is read first", "millis", late.Milliseconds())
+		c.scannedAt = c.scannedAt.Add(late)
+		c.shiftClocks(late)
+	}
+}
+
 func (c *Core) shiftClocks(by time.Duration) {
+	for _, t := range c.timers {
+		t.at = t.at.Add(by)
+	}
 	for _, w := range c.workers {
 		w.lastSeen = w.lastSeen.Add(by)
 		w.await.shift(by)
@@ -71,27 +82,38 @@ func (c *Core) scanWorkers(view state, now time.Time) {
 		if w.State == fsm.WorkerDead {
 			if now.Sub(time.UnixMilli(w.DiedAtMillis)) > keep {
 				reap = append(reap, w.ID)
-				if soft != nil {
-					soft.await.stop()
-					delete(c.workers, w.ID)
-				}
+				c.dropWorker(w.ID)
 			}
 			return true
 		}
 		if soft == nil {
 			return true // committed just now; its registration is about to be answered
 		}
-		switch silent := now.Sub(soft.lastSeen); {
-		case silent > c.cfg.WorkerTimeout:
-			c.deps.Log.Warn(fmt.Sprintf("Removing %s because we got no heartbeat in %d ms", w.ID, c.cfg.WorkerTimeout.Milliseconds()))
-			c.removeWorkerOnce(soft, fmt.Sprintf("Not receiving heartbeat for %d seconds", int(c.cfg.WorkerTimeout.Seconds())))
-		case soft.await != nil && now.After(soft.await.deadline) && !soft.lastSeen.After(soft.await.since):
-			c.removeWorkerOnce(soft, "Not responding for recovery")
-		}
+		c.scanWorker(soft, now)
 		return true
 	})
+	for id := range c.workers {
+		if view.Worker(id) == nil { // its DEAD entry was dropped, for a new worker at its address perhaps
+			c.dropWorker(id)
+		}
+	}
 	if len(reap) > 0 {
 		c.propose("ReapWorkers", fsm.ReapWorkers{Meta: c.meta(), IDs: reap}, func(fsm.Result) {}, nil)
+	}
+}
+
+// scanWorker ends a live worker that is silent for too long: one that has not said a word to this leader when its
+// recovery ends, any other one by the worker time-out.
+func (c *Core) scanWorker(w *workerSoft, now time.Time) {
+	if w.await != nil && !w.attached && !w.lastSeen.After(w.await.since) {
+		if now.After(w.await.deadline) {
+			c.removeWorkerOnce(w, "Not responding for recovery")
+		}
+		return
+	}
+	if now.Sub(w.lastSeen) > c.cfg.WorkerTimeout {
+		c.deps.Log.Warn(fmt.Sprintf("Removing %s because we got no heartbeat in %d ms", w.id, c.cfg.WorkerTimeout.Milliseconds()))
+		c.removeWorkerOnce(w, fmt.Sprintf("Not receiving heartbeat for %d seconds", int(c.cfg.WorkerTimeout.Seconds())))
 	}
 }
 
@@ -122,6 +144,11 @@ func (c *Core) scanApps(view state, now time.Time) {
 		}
 		return true
 	})
+	for id := range c.apps {
+		if app := view.Application(id); app == nil || app.State.Finished() { // by an operator's command, perhaps
+			c.dropApp(id)
+		}
+	}
 }
 
 // askDriver asks an idle driver, on the connection that we have with it, whether it still is one.
@@ -194,7 +221,7 @@ func (c *Core) checkWorkerAlive(w *workerSoft) {
 			c.removeWorkerOnce(w, w.addr.String()+" got disassociated")
 		default:
 			c.after(probeEvery, func() {
-				if c.workers[w.id] == w && !w.unreachableSince.IsZero() && w.await == nil {
+				if c.workers[w.id] == w && !w.unreachableSince.IsZero() {
 					c.checkWorkerAlive(w)
 				}
 			})
@@ -223,7 +250,9 @@ func (c *Core) checkApp(a *appSoft) {
 		case r == ProbeFalse || r == ProbeRefused && c.reached[a.addr]:
 			c.appGone(a, "its driver at "+a.addr.String()+" is gone")
 		default:
+			a.probing = true
 			c.after(probeEvery, func() {
+				a.probing = false
 				if c.apps[a.id] == a && !c.deps.Network.Attached(a.addr) {
 					c.checkApp(a)
 				}

@@ -2,9 +2,14 @@ package master
 
 import (
 	"fmt"
+	"time"
 
 	"raftmaster/fsm"
 )
+
+// planRetry is how long a plan that was not committed waits for the next one: a log that cannot be written is not
+// helped by more proposals.
+const planRetry = 500 * time.Millisecond
 
 // planState coalesces any number of events into one planning pass, with one plan in flight.
 type planState struct {
@@ -47,7 +52,9 @@ func (c *Core) runPlan() {
 		}
 	}, func(error) {
 		c.plan.inFlight = false
-		c.plan.needed = true
+		if c.leader {
+			c.after(planRetry, c.needPlan)
+		}
 	})
 }
 

@@ -15,32 +15,39 @@ const maxInbound = 4096
 
 // Service runs a Core on a goroutine of its own. Its methods may be called from any goroutine.
 type Service struct {
-	core    *Core
-	inbound chan func()
-	done    chan struct{}
+	build   func(post func(func())) *Core
+	core    *Core // made and used by Run's goroutine only
+	inbound chan inboundItem
+	done    chan struct{} // closed when nothing is taken in any more
 	ended   chan struct{}
 	stop    sync.Once
+	// senders is held shared while a message is put into inbound, and exclusively to set closed when Run ends, so that
+	// no message comes in behind the last look.
+	senders sync.RWMutex
+	closed  bool
 
 	mu       sync.Mutex
 	internal []func() // what Raft and the network report: never bounded, because their goroutines must not wait
 	wake     chan struct{}
 }
 
-// NewService makes a Service for a Core built by build, which gets the function that brings callbacks of the network and
-// of Raft onto the Core's goroutine. Run must follow.
+// inboundItem is a message of a peer. refuse, which may be nil, answers it when the Core will not see it.
+type inboundItem struct{ run, refuse func() }
+
+// NewService makes a Service. Run makes its Core by build, which gets the function that brings callbacks of the network
+// and of Raft onto the Core's goroutine; what is reported before Run waits for it.
 func NewService(build func(post func(func())) *Core) *Service {
 	s := &Service{
-		inbound: make(chan func(), maxInbound),
+		inbound: make(chan inboundItem, maxInbound),
 		done:    make(chan struct{}),
 		ended:   make(chan struct{}),
 		wake:    make(chan struct{}, 1),
 	}
-	s.core = build(s.post)
 	return s
 }
 
-// post brings a function onto the Core's goroutine, in order, without waiting.
-func (s *Service) post(fn func()) {
+// Post brings a function onto the Core's goroutine, in order, without waiting.
+func (s *Service) Post(fn func()) {
 	s.mu.Lock()
 	s.internal = append(s.internal, fn)
 	s.mu.Unlock()
@@ -50,10 +57,12 @@ func (s *Service) post(fn func()) {
 	}
 }
 
-// Run serves until the context ends.
+// Run serves until the context ends. It then answers every open ask with a failure, so that no peer waits for an answer
+// that cannot come.
 func (s *Service) Run(ctx context.Context) {
 	defer close(s.ended)
-	defer s.stop.Do(func() { close(s.done) })
+	defer s.refuseRest()
+	s.core = s.build(s.Post)
 	idle := time.NewTimer(time.Hour)
 	defer idle.Stop()
 	for {
@@ -68,11 +77,32 @@ func (s *Service) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.wake:
-		case fn := <-s.inbound:
-			fn()
+		case item := <-s.inbound:
+			item.run()
 		case <-idle.C:
 		}
 	}
+}
+
+// refuseRest takes nothing in any more and answers what is open.
+func (s *Service) refuseRest() {
+	s.stop.Do(func() { close(s.done) })
+	s.senders.Lock() // waits for the senders that have not seen done yet
+	s.closed = true
+	s.senders.Unlock()
+	s.runInternal() // answers that are ready
+	for {
+		select {
+		case item := <-s.inbound:
+			if item.refuse != nil {
+				item.refuse()
+			}
+			continue
+		default:
+		}
+		break
+	}
+	s.core.Deposed(s.core.term)
 }
 
 // runInternal runs everything that was posted, also what the posted functions post.
@@ -92,9 +122,14 @@ func (s *Service) runInternal() {
 }
 
 // enqueue hands a peer's message to the Core and waits while it is busy; it reports whether the Core will see it.
-func (s *Service) enqueue(fn func()) bool {
+func (s *Service) enqueue(item inboundItem) bool {
+	s.senders.RLock()
+	defer s.senders.RUnlock()
+	if s.closed {
+		return false
+	}
 	select {
-	case s.inbound <- fn:
+	case s.inbound <- item:
 		return true
 	case <-s.done:
 		return false
@@ -103,41 +138,42 @@ func (s *Service) enqueue(fn func()) bool {
 
 // OneWay hands a one-way message to the Core, in the order of its connection.
 func (s *Service) OneWay(conn Conn, from *sparkmsg.Address, families sparkmsg.FamilySet, msg sparkmsg.Message) {
-	s.enqueue(func() { s.core.OneWay(conn, from, families, msg) })
+	s.enqueue(inboundItem{run: func() { s.core.OneWay(conn, from, families, msg) }})
 }
 
 // Ask hands a message that wants an answer to the Core; after the Service has ended it is answered with a failure.
 func (s *Service) Ask(conn Conn, from *sparkmsg.Address, msg sparkmsg.Message, reply func(sparkmsg.Message, error)) {
-	if !s.enqueue(func() { s.core.Ask(conn, from, msg, reply) }) {
-		reply(nil, errNotLeader)
+	refuse := func() { reply(nil, errNotLeader) }
+	if !s.enqueue(inboundItem{run: func() { s.core.Ask(conn, from, msg, reply) }, refuse: refuse}) {
+		refuse()
 	}
 }
 
 // ConnClosed tells the Core of the end of a connection, behind everything that came in on it.
 func (s *Service) ConnClosed(peer sparkmsg.Address, last bool) {
-	s.enqueue(func() { s.core.ConnClosed(peer, last) })
+	s.enqueue(inboundItem{run: func() { s.core.ConnClosed(peer, last) }})
 }
 
 // Applied, ProposeFailed, Elected and Deposed are what Raft reports; they never wait.
-func (s *Service) Applied(batch []Applied) { s.post(func() { s.core.Applied(batch) }) }
+func (s *Service) Applied(batch []Applied) { s.Post(func() { s.core.Applied(batch) }) }
 
 // ProposeFailed see Applied.
 func (s *Service) ProposeFailed(cmd fsm.Command, err error) {
-	s.post(func() { s.core.ProposeFailed(cmd, err) })
+	s.Post(func() { s.core.ProposeFailed(cmd, err) })
 }
 
 // Elected see Applied.
 func (s *Service) Elected(term uint64, reason string) {
-	s.post(func() { s.core.Elected(term, reason) })
+	s.Post(func() { s.core.Elected(term, reason) })
 }
 
 // Deposed see Applied.
-func (s *Service) Deposed(term uint64) { s.post(func() { s.core.Deposed(term) }) }
+func (s *Service) Deposed(term uint64) { s.Post(func() { s.core.Deposed(term) }) }
 
 // Status asks the Core for its soft state.
 func (s *Service) Status(ctx context.Context) (Status, error) {
 	answer := make(chan Status, 1)
-	s.post(func() { answer <- s.core.Status() })
+	s.Post(func() { answer <- s.core.Status() })
 	select {
 	case st := <-answer:
 		return st, nil

@@ -73,7 +73,7 @@ func (c *Core) awaitApp(a *appSoft) {
 		return
 	}
 	now := c.now()
-	a.await = &awaited{since: now, deadline: now.Add(c.cfg.AppTimeout), interval: firstRepeat}
+	a.await = &awaited{since: now, deadline: a.lastAnswer.Add(c.cfg.AppTimeout), interval: firstRepeat}
 	c.sendMasterChanged(a.addr, endpointAppClient, a.fam)
 	c.repeatMasterChanged(a.await, func() { c.sendMasterChanged(a.addr, endpointAppClient, a.fam) })
 }
@@ -143,9 +143,7 @@ func (c *Core) workerSchedulerState(conn Conn, families sparkmsg.FamilySet, m *s
 		return
 	}
 	soft := c.workerSoft(m.ID, fromFSMAddress(w.Address), families)
-	if soft.conn == nil {
-		soft.conn = conn
-	}
+	soft.conn, soft.lastSeen = conn, c.now()
 	conn.SetTrusted()
 	reported := make([]fsm.ReportedExecutor, 0, len(m.ExecResponses))
 	for i := range m.ExecResponses {
@@ -292,7 +290,9 @@ func (c *Core) endStranger(conn Conn, from *sparkmsg.Address, families sparkmsg.
 	if app != nil {
 		state = app.State
 	}
-	conn.Push(endpointAppClient, pickFamily(families), &sparkmsg.ApplicationRemoved{Message: state.String()})
+	if state != fsm.AppFinished { // a driver that ended in order is stopping by itself
+		conn.Push(endpointAppClient, pickFamily(families), &sparkmsg.ApplicationRemoved{Message: state.String()})
+	}
 	if from == nil {
 		return
 	}

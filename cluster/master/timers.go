@@ -62,6 +62,7 @@ func (c *Core) NextDeadline() (time.Time, bool) {
 // Tick runs every timer that is due.
 func (c *Core) Tick() {
 	now := c.now()
+	c.noticePause(now)
 	for len(c.timers) > 0 && !c.timers[0].at.After(now) {
 		t := heap.Pop(&c.timers).(*timer)
 		if !t.dead {

@@ -63,8 +63,7 @@ func (c *Core) registerWorker(conn Conn, families sparkmsg.FamilySet, m *sparkms
 		err = checkWorker(m)
 	}
 	if err != nil {
-		c.deps.Log.Warn("Worker registration failed", "worker_id", m.ID, "error", err)
-		conn.Push(endpointWorker, fam, &sparkmsg.RegisterWorkerFailed{Message: err.Error()})
+		c.refuseWorker(conn, families, m.ID, err.Error())
 		return
 	}
 	conn.SetTrusted()
@@ -85,8 +84,8 @@ func (c *Core) registerWorker(conn Conn, families sparkmsg.FamilySet, m *sparkms
 // checkWorker refuses a registration that can only be a mistake or an attack.
 func checkWorker(m *sparkmsg.RegisterWorker) error {
 	switch {
-	case m.ID == "" || len(m.ID) > maxIDLength:
-		return fmt.Errorf("worker id has %d bytes; 1 to %d are allowed", len(m.ID), maxIDLength)
+	case m.ID == "" || len(m.ID) > fsm.MaxIDBytes:
+		return fmt.Errorf("worker id has %d bytes; 1 to %d are allowed", len(m.ID), fsm.MaxIDBytes)
 	case m.Port <= 0 || m.Port > 65535:
 		return fmt.Errorf("worker %s names port %d; 1 to 65535 are allowed", m.ID, m.Port)
 	case m.Cores < 0 || m.Memory < 0:
@@ -120,9 +119,13 @@ func (c *Core) settleAddress(conn Conn, families sparkmsg.FamilySet, m *sparkmsg
 }
 
 func (c *Core) refuseAddress(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterWorker, addr sparkmsg.Address) {
-	text := "Attempted to re-register worker at same address: " + addr.String()
-	c.deps.Log.Warn("Worker registration failed. "+text, "worker_id", m.ID)
-	conn.Push(endpointWorker, pickFamily(families), &sparkmsg.RegisterWorkerFailed{Message: text})
+	c.refuseWorker(conn, families, m.ID, "Attempted to re-register worker at same address: "+addr.String())
+}
+
+// refuseWorker tells a worker that its registration can never succeed; it exits (B-020).
+func (c *Core) refuseWorker(conn Conn, families sparkmsg.FamilySet, id, why string) {
+	c.deps.Log.Warn("Worker registration failed. "+why, "worker_id", id)
+	conn.Push(endpointWorker, pickFamily(families), &sparkmsg.RegisterWorkerFailed{Message: why})
 }
 
 func (c *Core) proposeWorker(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterWorker, addr sparkmsg.Address, replace string) {
@@ -140,12 +143,29 @@ func (c *Core) proposeWorker(conn Conn, families sparkmsg.FamilySet, m *sparkmsg
 			c.workerRegistered(conn, families, m, addr, true)
 		default:
 			if res.Outcome == fsm.WorkerReplaced {
-				delete(c.workers, res.HolderID)
+				c.dropWorker(res.HolderID)
 			}
 			c.deps.Observer.Event("worker", m.ID, "registered")
 			c.workerRegistered(conn, families, m, addr, false)
 		}
-	}, nil)
+	}, func(err error) {
+		if refusal(err) {
+			c.refuseWorker(conn, families, m.ID, err.Error())
+		}
+	})
+}
+
+// dropWorker forgets what this term knows of a worker that is no longer live.
+func (c *Core) dropWorker(id string) {
+	w := c.workers[id]
+	if w == nil {
+		return
+	}
+	w.await.stop()
+	for _, l := range w.launches {
+		l.overdue.stop()
+	}
+	delete(c.workers, id)
 }
 
 // workerRegistered answers a worker that the replicated table holds. A worker that is new in the table runs nothing that
@@ -186,7 +206,10 @@ func (c *Core) heartbeat(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.Hea
 	if w := c.workers[m.WorkerID]; w != nil {
 		w.lastSeen = c.now()
 		if w.attached || w.await != nil {
-			w.unreachableSince = time.Time{}
+			if !w.unreachableSince.IsZero() {
+				w.unreachableSince = time.Time{}
+				c.needPlan() // it may be given work again
+			}
 			return
 		}
 	}
@@ -228,10 +251,11 @@ func (c *Core) removeWorker(id, reason string) {
 	c.deps.Log.Info(fmt.Sprintf("Removing worker %s on %s:%d", id, w.Host, w.Port), "reason", reason)
 	c.propose("RemoveWorker", fsm.RemoveWorker{Meta: c.meta(), ID: id, Reason: reason}, func(fsm.Result) {
 		c.deps.Observer.Event("worker", id, "lost: "+reason)
-		if soft := c.workers[id]; soft != nil {
-			soft.await.stop()
-			delete(c.workers, id)
-		}
+		c.dropWorker(id)
 		c.needPlan()
-	}, nil)
+	}, func(error) {
+		if soft := c.workers[id]; soft != nil {
+			soft.removing = false // the next look at the clocks tries again
+		}
+	})
 }
