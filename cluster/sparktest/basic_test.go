@@ -3,6 +3,9 @@ package sparktest
 import (
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -209,4 +212,80 @@ func TestWorkerReplacedAtSameAddress_B014_B015(t *testing.T) {
 			t.Error("the new worker has ended")
 		}
 	})
+}
+
+// A second worker that says it is at the address of one that lives is refused
+// and ends; the first is not disturbed. Once the first is dead, it is taken.
+//
+// Two processes cannot listen at one address, so the second one has a hosts file
+// of its own in which localhost is another address.
+func TestSameAddressRefusedWhileFirstLives_B016_B020(t *testing.T) {
+	forReleases(t, func(t *testing.T, spark Spark) {
+		c, _ := newCluster(t, spark, nil)
+		at := WorkerOptions{Host: "localhost", Port: freePort(t), IP: "127.0.0.1"}
+		first := c.StartWorkers(1, at)[0]
+		id := first.WaitAlive().ID
+
+		hosts := filepath.Join(c.Dir(), "hosts")
+		at.IP = c.host(firstWorker + 50)
+		if err := os.WriteFile(hosts, []byte(at.IP+" localhost\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		at.Conf = map[string]string{"jdk.net.hosts.file": hosts}
+		time.Sleep(1100 * time.Millisecond) // ids have a resolution of one second
+		second := c.StartWorker(at)
+		code, err := second.Wait(startTimeout)
+		if err != nil || code != 1 {
+			t.Fatalf("the second worker ended with code %d (%v), want 1", code, err)
+		}
+		refusal := fmt.Sprintf("Attempted to re-register worker at same address: localhost:%d", at.Port)
+		if len(second.LogMatches("Worker registration failed: "+refusal)) == 0 {
+			t.Errorf("its log does not say %q", refusal)
+		}
+		c.WaitState(startTimeout, "only the first worker", func(s State) error {
+			if len(s.Workers) != 1 || s.Workers[0].ID != id || s.Workers[0].State != "ALIVE" {
+				return fmt.Errorf("%+v", s.Workers)
+			}
+			return nil
+		})
+		// Spark's own master takes the end of the refused worker for the end of the
+		// first one, because both have announced one address (B-040), and loses its
+		// executors. Here a closed connection is no proof.
+		n := first.Registrations()
+		if !first.Running() || n != 1 && MasterKind(*mastersFlag) == KindRaft {
+			t.Errorf("the first worker runs: %v, registered %d times", first.Running(), n)
+		}
+
+		first.Kill()
+		first.WaitState("DEAD")
+		third := c.StartWorker(at)
+		c.WaitState(startTimeout, "the newcomer", func(s State) error {
+			if len(s.Workers) != 1 || s.Workers[0].ID == id || s.Workers[0].State != "ALIVE" {
+				return fmt.Errorf("%+v", s.Workers)
+			}
+			return nil
+		})
+		if !third.Running() {
+			t.Error("the newcomer has ended")
+		}
+	})
+}
+
+// freePort returns a port below the ephemeral range that nobody listens on at
+// any address.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for i := range 10_000 {
+		port := 12_000 + (os.Getpid()+i)%8_000
+		ln, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+		if err != nil {
+			continue
+		}
+		if err := ln.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return port
+	}
+	t.Fatal("no free port between 12000 and 20000")
+	return 0
 }

@@ -13,7 +13,9 @@ type WorkerOptions struct {
 	Spark  Spark // default: the cluster's
 	Cores  int   // default 2
 	Memory string
-	Host   string            // default: an address of its own
+	Host   string            // advertised; default: an address of its own
+	Port   int               // default 7078
+	IP     string            // SPARK_LOCAL_IP; default: Host
 	Master string            // default: the URL of all masters
 	Conf   map[string]string // spark.* settings of the worker
 }
@@ -47,10 +49,16 @@ func (c *Cluster) StartWorker(opts WorkerOptions) *Worker {
 	if opts.Host == "" {
 		opts.Host = c.host(firstWorker + len(c.workers))
 	}
+	if opts.Port == 0 {
+		opts.Port = workerPort
+	}
+	if opts.IP == "" {
+		opts.IP = opts.Host
+	}
 	if opts.Master == "" {
 		opts.Master = c.URL()
 	}
-	w := &Worker{Host: opts.Host, Port: workerPort, cluster: c, opts: opts}
+	w := &Worker{Host: opts.Host, Port: opts.Port, cluster: c, opts: opts}
 	name := fmt.Sprintf("worker%d", len(c.workers)+1)
 	env := map[string]string{
 		"SPARK_HOME":        opts.Spark.Home,
@@ -58,8 +66,8 @@ func (c *Cluster) StartWorker(opts WorkerOptions) *Worker {
 		"PYSPARK_PYTHON":    opts.Spark.Python,
 	}
 	var err error
-	w.Process, err = c.start(name, opts.Host, env, []string{filepath.Join(opts.Spark.Home, "bin", "spark-class"),
-		"org.apache.spark.deploy.worker.Worker", "--host", opts.Host, "--port", strconv.Itoa(workerPort),
+	w.Process, err = c.start(name, opts.IP, env, []string{filepath.Join(opts.Spark.Home, "bin", "spark-class"),
+		"org.apache.spark.deploy.worker.Worker", "--host", opts.Host, "--port", strconv.Itoa(opts.Port),
 		"--webui-port", strconv.Itoa(workerWebUI), "--cores", strconv.Itoa(opts.Cores), "--memory", opts.Memory,
 		"--work-dir", filepath.Join(c.dir, "work", name), opts.Master})
 	if err != nil {
