@@ -153,16 +153,43 @@ func (b *builder) optRef(r *EndpointRef) javaser.Node {
 	return b.endpointRef(*r)
 }
 
-// resources builds a Map[String, ResourceInformation].
-func (b *builder) resources(list []ResourceInformation) javaser.Node {
+// resources builds a Map[String, ResourceInformation]. keyOf gives the string instance to use as key; nil means a new one.
+func (b *builder) resources(list []ResourceInformation, keyOf func(name *javaser.String) javaser.Node) javaser.Node {
 	entries := make([]pair, len(list))
 	for i, r := range list {
 		addresses := &javaser.Array{Class: b.cat.classes["[Ljava.lang.String;"], Refs: texts(r.Addresses)}
-		name := text(r.Name) // Spark uses one instance as key and as name
-		entries[i] = pair{name, b.object("org.apache.spark.resource.ResourceInformation").
+		name := &javaser.String{Value: r.Name}
+		var key javaser.Node
+		if keyOf != nil {
+			key = keyOf(name)
+		}
+		if key == nil {
+			key = text(r.Name)
+		}
+		entries[i] = pair{key, b.object("org.apache.spark.resource.ResourceInformation").
 			ref("addresses", addresses).ref("name", name).node()}
 	}
 	return b.mapOf(entries)
+}
+
+// keyIsName uses one instance as key and as name, as a worker does for its own resources.
+func keyIsName(name *javaser.String) javaser.Node { return name }
+
+// keysOf returns a keyOf that finds the instances in the requests of a description, from which Spark's master takes its
+// keys: each request is an object with a resourceName.
+func keysOf(requests []javaser.Node) func(*javaser.String) javaser.Node {
+	return func(name *javaser.String) javaser.Node {
+		for _, n := range requests {
+			o, ok := n.(*javaser.Object)
+			if !ok {
+				continue
+			}
+			if s, ok := field(o, "resourceName").Ref.(*javaser.String); ok && s.Value == name.Value {
+				return s
+			}
+		}
+		return nil
+	}
 }
 
 // exception builds a throwable: the graph it came in, or a new java.lang.Exception without stack trace.

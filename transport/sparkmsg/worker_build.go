@@ -52,7 +52,7 @@ func (b *builder) registerWorker(m *RegisterWorker) javaser.Node {
 	host := &javaser.String{Value: m.Host} // a worker uses one instance in both places
 	return b.deploy("RegisterWorker").i32("cores", m.Cores).i32("memory", m.Memory).i32("port", m.Port).
 		ref("host", host).str("id", m.ID).ref("masterAddress", b.address(m.MasterAddress)).
-		ref("resources", b.resources(m.Resources)).ref("worker", b.endpointRefAt(m.Worker, host)).
+		ref("resources", b.resources(m.Resources, keyIsName)).ref("worker", b.endpointRefAt(m.Worker, host)).
 		str("workerWebUiUrl", m.WorkerWebUIURL).node()
 }
 
@@ -73,21 +73,45 @@ func (b *builder) workerLatestState(m *WorkerLatestState) javaser.Node {
 
 func (b *builder) launchExecutor(m *LaunchExecutor) javaser.Node {
 	desc := b.applicationDescription(m.AppDesc)
-	if m.AppDesc != nil {
+	var keyOf func(*javaser.String) javaser.Node
+	if m.AppDesc != nil && m.AppDesc.Graph != nil {
 		b.adopt(m.AppDesc.Graph)
+		if len(m.Resources) > 0 && m.RPID == 0 {
+			keyOf = keysOf(executorRequests(m.AppDesc.Graph))
+		}
 	}
 	return b.deploy("LaunchExecutor").i32("cores", m.Cores).i32("execId", m.ExecID).i32("memory", m.Memory).
 		i32If("rpId", m.RPID).ref("appDesc", desc).str("appId", m.AppID).str("masterUrl", m.MasterURL).
-		ref("resources", b.resources(m.Resources)).node()
+		ref("resources", b.resources(m.Resources, keyOf)).node()
+}
+
+// executorRequests returns the resource requests in the graph of an application; nil if it has an unknown shape.
+func executorRequests(app *javaser.Object) []javaser.Node {
+	profile, ok := field(app, "defaultProfile").Ref.(*javaser.Object)
+	if !ok { // family A
+		items, _ := readSeq(field(app, "resourceReqsPerExecutor").Ref)
+		return items
+	}
+	entries, _ := readMap(field(profile, "executorResources").Ref)
+	requests := make([]javaser.Node, len(entries))
+	for i, e := range entries {
+		requests[i] = e.value
+	}
+	return requests
 }
 
 func (b *builder) launchDriver(m *LaunchDriver) javaser.Node {
 	desc := b.driverDescription(m.DriverDesc)
-	if m.DriverDesc != nil {
+	var keyOf func(*javaser.String) javaser.Node
+	if m.DriverDesc != nil && m.DriverDesc.Graph != nil {
 		b.adopt(m.DriverDesc.Graph)
+		if len(m.Resources) > 0 {
+			requests, _ := readSeq(field(m.DriverDesc.Graph, "resourceReqs").Ref)
+			keyOf = keysOf(requests)
+		}
 	}
 	return b.deploy("LaunchDriver").ref("driverDesc", desc).str("driverId", m.DriverID).
-		ref("resources", b.resources(m.Resources)).node()
+		ref("resources", b.resources(m.Resources, keyOf)).node()
 }
 
 func (b *builder) driverStateChanged(m *DriverStateChanged) javaser.Node {
@@ -99,12 +123,12 @@ func (b *builder) workerSchedulerStateResponse(m *WorkerSchedulerStateResponse) 
 	drivers := make([]javaser.Node, len(m.DriverResponses))
 	for i, d := range m.DriverResponses {
 		drivers[i] = b.deploy("WorkerDriverStateResponse").str("driverId", d.DriverID).
-			ref("resources", b.resources(d.Resources)).node()
+			ref("resources", b.resources(d.Resources, nil)).node()
 	}
 	executors := make([]javaser.Node, len(m.ExecResponses))
 	for i, e := range m.ExecResponses {
 		executors[i] = b.deploy("WorkerExecutorStateResponse").ref("desc", b.executorDescription(e.Desc)).
-			ref("resources", b.resources(e.Resources)).node()
+			ref("resources", b.resources(e.Resources, nil)).node()
 	}
 	return b.deploy("WorkerSchedulerStateResponse").ref("driverResponses", b.list(drivers)).
 		ref("execResponses", b.list(executors)).str("id", m.ID).node()
