@@ -87,18 +87,25 @@ func Listen(ctx context.Context, service, host string, port, maxRetries int) (ne
 
 // Start serves handler on ln until Shutdown. It takes ownership of ln.
 func Start(ln net.Listener, handler http.Handler, log hclog.Logger) *Server {
-	ctx, stop := context.WithCancel(context.Background())
-	s := &Server{ln: ln, stop: stop, done: make(chan struct{})}
-	s.http = &http.Server{
+	return start(ln, newHTTPServer(handler, log), log)
+}
+
+func newHTTPServer(handler http.Handler, log hclog.Logger) *http.Server {
+	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
 	}
+}
+
+func start(ln net.Listener, server *http.Server, log hclog.Logger) *Server {
+	ctx, stop := context.WithCancel(context.Background())
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
+	s := &Server{http: server, ln: ln, stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		if err := s.http.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {
