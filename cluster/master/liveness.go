@@ -70,7 +70,7 @@ func (c *Core) shiftClocks(by time.Duration) {
 
 func (a *awaited) shift(by time.Duration) {
 	if a != nil {
-		a.deadline = a.deadline.Add(by)
+		a.since, a.deadline = a.since.Add(by), a.deadline.Add(by)
 	}
 }
 
