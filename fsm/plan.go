@@ -59,8 +59,9 @@ type PlanResult struct {
 }
 
 // Plan decides which executors to start now (B-160..B-184), by reading the view alone. It is a pure function.
-// Applications come in queue order; one that cannot be served does not hold up the next (B-175). Its cost is
-// proportional to the applications that want executors times the workers that have free cores.
+// Applications come in queue order; one that cannot be served does not hold up the next (B-175). Its cost depends on the
+// applications that want executors and the executors they get; workers are looked at only as far as needed, unless
+// another policy than the default needs them sorted, or nothing fits.
 func Plan(v View, params PlanParams) PlanResult {
 	p := &pass{params: params, view: v}
 	// Waiting drivers, which come before all executors (B-171), are to be placed here.
@@ -97,12 +98,12 @@ func (p *pass) planApplication(a *Application) {
 		if p.fleet == nil {
 			p.fleet = newFleet(p.view, p.params)
 		}
-		usable := p.fleet.usable(a, ps.Profile)
+		r := newRequest(ps, ap.coresLeft)
+		usable := p.fleet.usable(a, ps.Profile, min(r.maxNew, r.coresLeft/r.perStep))
 		if len(usable) == 0 {
 			p.noteHopeless(ap)
 			continue
 		}
-		r := newRequest(ps, ap.coresLeft)
 		r.assign(usable, p.params.SpreadOutApps)
 		p.place(ap, ps.Profile, usable)
 		if p.result.More {
@@ -130,6 +131,7 @@ func (p *pass) place(ap *appPass, profile Profile, usable []*planWorker) {
 			cores = *profile.Cores
 			n = w.assignedCores / cores
 		}
+		p.fleet.lost(w)
 		for range n {
 			placement := Placement{AppID: ap.app.ID, ProfileID: profile.ID, WorkerID: w.worker.ID, Cores: cores,
 				MemoryMB: profile.MemoryMB, Resources: w.take(profile.Resources)}
@@ -143,7 +145,6 @@ func (p *pass) place(ap *appPass, profile Profile, usable []*planWorker) {
 			ap.coresLeft -= cores
 			ap.held++
 		}
-		p.fleet.changed(w)
 	}
 }
 

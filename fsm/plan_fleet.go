@@ -15,7 +15,8 @@ type planWorker struct {
 	// Of the request in hand.
 	assignedCores, assignedExecutors int
 
-	dirty bool // changed since the fleet was ordered
+	moved bool // from the fleet's base
+	dirty bool // lost capacity since the fleet was ordered
 }
 
 // freeCount counts the free addresses of a resource.
@@ -70,35 +71,59 @@ func (d *demand) covers(o *demand) bool {
 // maxRefused bounds the memory of demands that nobody could meet.
 const maxRefused = 32
 
-// fleet is the workers that may get work, in the policy's order. What they have only shrinks during a pass.
+// fleet offers the workers that may get work in the policy's order. What they have only shrinks during a pass. A worker
+// that has not been touched yet stays in base; one that has lost capacity moves to changed, which is sorted afresh. With
+// the default policy, base is read from the state's index only as far as somebody looks: replacing one executor among ten
+// thousand workers reads a handful of them.
 type fleet struct {
 	params  PlanParams
-	order   []*planWorker
-	dirty   int
-	refused []demand // no worker could give these
+	base    []*planWorker  // in order, with those that have moved
+	more    func() *Worker // the rest of base, nil at its end
+	changed []*planWorker  // in order, with free cores
+	dirty   []*planWorker  // lost capacity since changed was sorted
+	refused []demand       // no worker could give these
 	scratch []*planWorker
+	chunk   []planWorker
 }
 
-// newFleet reads the index of workers with free cores, which has the order of CoresFreeAsc already.
 func newFleet(v View, params PlanParams) *fleet {
-	index := &v.state().tables.free
-	f := &fleet{params: params, order: make([]*planWorker, 0, index.len())}
-	all := make([]planWorker, 0, index.len())
-	index.scan(nil, func(w *Worker) bool {
-		if params.Usable == nil || params.Usable(w) {
-			all = append(all, planWorker{worker: w, coresFree: w.CoresFree(), memoryFree: w.MemoryFreeMB()})
-			f.order = append(f.order, &all[len(all)-1])
-		}
-		return true
-	})
-	switch params.Policy {
-	case CoresFreeAsc:
-	case CoresFreeDesc:
-		slices.Reverse(f.order)
-	default:
-		slices.SortFunc(f.order, f.compare)
+	i := v.state().tables.free.tree.Root().Iterator()
+	f := &fleet{params: params, more: func() *Worker { _, w, _ := i.Next(); return w }}
+	if params.Policy == CoresFreeDesc {
+		return f // the order of the index
+	}
+	for f.load() {
+	}
+	if params.Policy == CoresFreeAsc {
+		slices.Reverse(f.base)
+	} else {
+		slices.SortFunc(f.base, f.compare)
 	}
 	return f
+}
+
+// load appends the next usable worker to base; false at the end.
+func (f *fleet) load() bool {
+	for w := f.more(); w != nil; w = f.more() {
+		if f.params.Usable == nil || f.params.Usable(w) {
+			f.base = append(f.base, f.allocate(w))
+			return true
+		}
+	}
+	f.more = func() *Worker { return nil }
+	return false
+}
+
+// allocate takes from a chunk: a pass may look at thousands of workers.
+func (f *fleet) allocate(w *Worker) *planWorker {
+	const chunk = 64
+	if len(f.chunk) == 0 {
+		f.chunk = make([]planWorker, chunk)
+	}
+	pw := &f.chunk[0]
+	f.chunk = f.chunk[1:]
+	pw.worker, pw.coresFree, pw.memoryFree = w, w.CoresFree(), w.MemoryFreeMB()
+	return pw
 }
 
 // compare orders by the policy (B-177).
@@ -116,68 +141,90 @@ func (f *fleet) compare(a, b *planWorker) int {
 	return strings.Compare(a.worker.ID, b.worker.ID)
 }
 
-// changed notes that a worker has lost capacity, and so perhaps its place in the order.
-func (f *fleet) changed(w *planWorker) {
+// lost notes that a worker has lost capacity, and so perhaps its place in the order.
+func (f *fleet) lost(w *planWorker) {
+	w.moved = true
 	if !w.dirty {
 		w.dirty = true
-		f.dirty++
+		f.dirty = append(f.dirty, w)
 	}
 }
 
-// reorder puts the changed workers where they belong: it sorts them alone and merges. Workers without free cores go.
+// reorder puts the workers that lost capacity where they now belong. Those without free cores go.
 func (f *fleet) reorder() {
-	if f.dirty == 0 {
+	if len(f.dirty) == 0 {
 		return
 	}
-	moved := make([]*planWorker, 0, f.dirty)
-	kept := f.order[:0]
-	for _, w := range f.order {
-		switch {
-		case !w.dirty:
-			kept = append(kept, w)
-		case w.coresFree > 0:
-			w.dirty = false
-			moved = append(moved, w)
-		}
+	f.changed = slices.DeleteFunc(f.changed, func(w *planWorker) bool { return w.dirty })
+	for _, w := range f.dirty {
+		w.dirty = false
 	}
-	slices.SortFunc(moved, f.compare)
-	f.dirty = 0
-	// Merge from the back, in place: there was room for all of them.
-	i, j := len(kept)-1, len(moved)-1
-	merged := kept[:len(kept)+len(moved)]
-	for k := len(merged) - 1; j >= 0; k-- {
-		if i >= 0 && f.compare(kept[i], moved[j]) > 0 {
-			merged[k] = kept[i]
+	f.dirty = slices.DeleteFunc(f.dirty, func(w *planWorker) bool { return w.coresFree == 0 })
+	slices.SortFunc(f.dirty, f.compare)
+	// Merge from the back, in place.
+	i, j := len(f.changed)-1, len(f.dirty)-1
+	f.changed = append(f.changed, f.dirty...)
+	for k := len(f.changed) - 1; j >= 0; k-- {
+		if i >= 0 && f.compare(f.changed[i], f.dirty[j]) > 0 {
+			f.changed[k] = f.changed[i]
 			i--
 		} else {
-			merged[k] = moved[j]
+			f.changed[k] = f.dirty[j]
 			j--
 		}
 	}
-	f.order = merged
+	f.dirty = f.dirty[:0]
+	for len(f.base) > 0 && f.base[0].moved {
+		f.base = f.base[1:]
+	}
 }
 
-// usable lists the workers that can hold at least one executor of the profile now, in order (B-177). The slice is valid
-// until the next call.
-func (f *fleet) usable(a *Application, profile Profile) []*planWorker {
+// walk visits all workers in order until fn returns false.
+func (f *fleet) walk(fn func(*planWorker) bool) {
+	f.reorder()
+	next := 0 // in changed
+	for i := 0; i < len(f.base) || f.load(); i++ {
+		w := f.base[i]
+		if w.moved {
+			continue
+		}
+		for ; next < len(f.changed) && f.compare(f.changed[next], w) < 0; next++ {
+			if !fn(f.changed[next]) {
+				return
+			}
+		}
+		if !fn(w) {
+			return
+		}
+	}
+	for ; next < len(f.changed); next++ {
+		if !fn(f.changed[next]) {
+			return
+		}
+	}
+}
+
+// usable lists workers that can hold at least one executor of the profile now, in order (B-177), but no more than limit
+// of them: each can be given something, so that others would get nothing. The slice is valid until the next call.
+func (f *fleet) usable(a *Application, profile Profile, limit int) []*planWorker {
 	need := demand{cores: coresPerExecutor(profile), memoryMB: profile.MemoryMB, resources: profile.Resources}
 	for i := range f.refused {
 		if f.refused[i].covers(&need) {
 			return nil
 		}
 	}
-	f.reorder()
 	out, fits := f.scratch[:0], 0
-	for _, w := range f.order {
+	f.walk(func(w *planWorker) bool {
 		if !w.canGive(&need) {
-			continue
+			return true
 		}
 		fits++
 		if incompatible(a, w.worker.ID) || (f.params.Compatible != nil && !f.params.Compatible(a, w.worker)) {
-			continue
+			return true
 		}
 		out = append(out, w)
-	}
+		return len(out) < limit
+	})
 	if fits == 0 && len(f.refused) < maxRefused {
 		f.refused = append(f.refused, need)
 	}

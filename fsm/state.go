@@ -24,7 +24,7 @@ type tables struct {
 	workerByAddress table[string]      // live workers, by RPC address
 	workerByHost    table[string]      // live workers, by lower-case host and id
 	deadByHostPort  table[string]      // DEAD workers, by what they said of themselves, and id (B-014)
-	free            table[*Worker]     // ALIVE workers with free cores, by number of them and id
+	free            table[*Worker]     // ALIVE workers with free cores, in CoresFreeDesc order
 	appByDriver     table[string]      // unfinished applications
 	queue           table[string]      // unfinished applications by number
 	wanting         table[string]      // those of them that want executors

@@ -114,7 +114,12 @@ func removedKey(appID string, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(pairKey(appID, ""), seq)
 }
 
+// freeKey sorts as the default selection policy does: most free cores first, ties by descending id (B-177). The bytes
+// are inverted; 0xff, which stands for the NUL that ids do not contain, ends the id.
 func freeKey(w *Worker) []byte {
-	k := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(w.ID)), uint32(w.CoresFree()))
-	return append(k, w.ID...)
+	k := binary.BigEndian.AppendUint32(make([]byte, 0, 5+len(w.ID)), ^uint32(w.CoresFree()))
+	for i := range len(w.ID) {
+		k = append(k, ^w.ID[i])
+	}
+	return append(k, 0xff)
 }
