@@ -12,6 +12,7 @@ import (
 	"raftmaster/cluster/node"
 	"raftmaster/fsm"
 	"raftmaster/transport/portmux"
+	"raftmaster/transport/raftnet"
 	"raftmaster/transport/sparkmsg"
 	"raftmaster/transport/sparkrpc"
 )
@@ -29,7 +30,8 @@ func (s *Server) startCore(ln net.Listener) error {
 			Log: s.log.Named("master"),
 		})
 	})
-	n, err := node.Start(s.nodeConfig(), s.hooks())
+	internal := raftnet.NewInbox()
+	n, err := node.Start(s.nodeConfig(), internal, s.hooks())
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -51,13 +53,16 @@ func (s *Server) startCore(ln net.Listener) error {
 		Version: s.version, MasterURL: s.cfg.MasterURL(), ClusterURL: s.cfg.ClusterURL(), WebURL: s.webURL,
 		StartedMillis: s.started.UnixMilli(),
 	}, admin.NodeOf(n, s.alive.Load), softState{s}, familyNames, nil)
+	if err := s.registerMetrics(); err != nil {
+		return errors.Join(err, ln.Close())
+	}
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
 		s.svc.Run(s.ctx)
 	}()
 	s.mux = portmux.Serve(ln, portmux.Handlers{
-		Spark: rpc.ServeConn, Internal: n.ServeConn, HTTPHint: func() string { return s.webURL },
+		Spark: rpc.ServeConn, Internal: internal.Handle, HTTPHint: func() string { return s.webURL },
 	}, s.log.Named("port"))
 	return nil
 }

@@ -44,15 +44,16 @@ type Server struct {
 	version string
 	started time.Time
 
-	web     *webui.Server
-	webURL  string
-	mux     *portmux.Mux
-	node    *node.Node
-	rpc     *sparkrpc.Endpoint
-	svc     *master.Service
-	ring    *admin.Ring
-	metrics atomic.Pointer[admin.Metrics] // set once the web side is up
-	backend *admin.Backend
+	web      *webui.Server
+	webURL   string
+	mux      *portmux.Mux
+	node     *node.Node
+	rpc      *sparkrpc.Endpoint
+	svc      *master.Service
+	ring     *admin.Ring
+	registry *prometheus.Registry
+	metrics  atomic.Pointer[admin.Metrics] // set before the port is served
+	backend  *admin.Backend
 
 	term   atomic.Uint64 // of the last election that this node has won or lost
 	alive  atomic.Bool   // elected, and the leader service knows
@@ -100,7 +101,7 @@ func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err 
 	if err != nil {
 		return nil, errors.Join(err, webListener.Close())
 	}
-	s.ring = admin.NewRing(ringSize, nil)
+	s.ring, s.registry = admin.NewRing(ringSize, nil), prometheus.NewRegistry()
 	if err := s.startCore(listener); err != nil {
 		return nil, errors.Join(err, webListener.Close())
 	}
@@ -177,13 +178,9 @@ func (s *Server) startWeb(ln net.Listener) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	reg := prometheus.NewRegistry()
-	if err := s.registerMetrics(reg); err != nil {
-		return errors.Join(err, ln.Close())
-	}
 	ui := s.cfg.UI
 	s.web = webui.Start(ln, webui.NewHandler(webui.Options{
-		State: s.backend, Events: s.ring, Leadership: s.backend, Metrics: reg, Token: token, Title: ui.Title,
+		State: s.backend, Events: s.ring, Leadership: s.backend, Metrics: s.registry, Token: token, Title: ui.Title,
 		AllowFramingFrom: ui.AllowFramingFrom, XXSSProtection: ui.XXSSProtection,
 		ContentSecurityPolicy: ui.ContentSecurityPolicy, Log: s.log.Named("web"),
 	}), s.log.Named("web"))
@@ -192,7 +189,8 @@ func (s *Server) startWeb(ln net.Listener) error {
 	return nil
 }
 
-func (s *Server) registerMetrics(reg *prometheus.Registry) error {
+func (s *Server) registerMetrics() error {
+	reg := s.registry
 	for _, c := range []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
 		if err := reg.Register(c); err != nil {
 			return err
