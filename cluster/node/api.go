@@ -74,6 +74,8 @@ type Config struct {
 	// BootTime reads a clock that goes on while the process, or the machine, is paused (CLOCK_BOOTTIME); nil is the
 	// real one. Only differences count.
 	BootTime func() time.Duration
+
+	seams seams
 }
 
 // Applied is one committed command and what it gave.

@@ -1,0 +1,215 @@
+package node
+
+import (
+	"errors"
+	"net"
+	"sort"
+	"sync"
+	"time"
+
+	"raftmaster/transport/raftnet"
+)
+
+// peer is another master, by the address at which it is dialled.
+type peer struct {
+	addr    string
+	hello   raftnet.Hello // its last word; NodeID is "" until there is one
+	conn    *watchConn    // the watch connection that this node dialled, nil when it is down
+	problem string
+	// goneBoot is the boot id of a process that is proven to have ended without a goodbye.
+	goneBoot string
+	// leftBoot is the boot id of a process that said goodbye.
+	leftBoot string
+}
+
+// peerTable holds the other masters. Records are copied out.
+type peerTable struct {
+	mu     sync.Mutex
+	byAddr map[string]*peer
+	signal chan struct{} // closed and replaced at each change
+}
+
+func newPeerTable() *peerTable {
+	return &peerTable{byAddr: make(map[string]*peer), signal: make(chan struct{})}
+}
+
+// add makes a record and tells whether it is new.
+func (t *peerTable) add(addr string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byAddr[addr] != nil {
+		return false
+	}
+	t.byAddr[addr] = &peer{addr: addr}
+	return true
+}
+
+// remove forgets an address.
+func (t *peerTable) remove(addr string) {
+	t.mu.Lock()
+	delete(t.byAddr, addr)
+	t.notify()
+	t.mu.Unlock()
+}
+
+// update changes a record, if it exists, and wakes whoever waits for changes.
+func (t *peerTable) update(addr string, change func(*peer)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.byAddr[addr]; p != nil {
+		change(p)
+		t.notify()
+	}
+}
+
+// heard records a peer's word about itself. A node that was known at another address has moved.
+func (t *peerTable) heard(addr string, h raftnet.Hello) {
+	t.update(addr, func(p *peer) {
+		p.hello = h
+		for _, other := range t.byAddr {
+			if other != p && other.hello.NodeID == h.NodeID {
+				other.hello = raftnet.Hello{}
+			}
+		}
+	})
+}
+
+func (t *peerTable) notify() {
+	close(t.signal)
+	t.signal = make(chan struct{})
+}
+
+func (t *peerTable) changed() {
+	t.mu.Lock()
+	t.notify()
+	t.mu.Unlock()
+}
+
+// wait gives a channel that is closed at the next change.
+func (t *peerTable) wait() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.signal
+}
+
+func (t *peerTable) get(addr string) (peer, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.byAddr[addr]; p != nil {
+		return *p, true
+	}
+	return peer{}, false
+}
+
+func (t *peerTable) byID(id string) (peer, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.byAddr {
+		if p.hello.NodeID == id {
+			return *p, true
+		}
+	}
+	return peer{}, false
+}
+
+func (t *peerTable) addressOf(id string) (string, bool) {
+	p, ok := t.byID(id)
+	return p.addr, ok
+}
+
+// list gives all records, sorted by address.
+func (t *peerTable) list() []peer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]peer, 0, len(t.byAddr))
+	for _, p := range t.byAddr {
+		out = append(out, *p)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].addr < out[j].addr })
+	return out
+}
+
+// Times of watch connections.
+const (
+	pingInterval  = time.Second
+	watchSilence  = 5 * time.Second // no ping for so long: the connection is dead, which proves nothing
+	watchWrite    = time.Second
+	redialMin     = 10 * time.Millisecond
+	redialMax     = time.Second
+	watchDialTime = 2 * time.Second
+)
+
+// watchConn is a watch connection with serialised writes and questions that wait for answers.
+type watchConn struct {
+	net.Conn
+	peer raftnet.Hello // as of the handshake
+
+	write sync.Mutex
+
+	mu   sync.Mutex
+	seq  uint64
+	asks map[uint64]chan *raftnet.Answer
+}
+
+func newWatchConn(c net.Conn, h raftnet.Hello) *watchConn {
+	return &watchConn{Conn: c, peer: h, asks: make(map[uint64]chan *raftnet.Answer)}
+}
+
+func (w *watchConn) send(m raftnet.WatchMessage) error {
+	w.write.Lock()
+	defer w.write.Unlock()
+	return errors.Join(w.SetWriteDeadline(time.Now().Add(watchWrite)), writeAll(w.Conn, raftnet.AppendWatch(nil, m)))
+}
+
+func writeAll(c net.Conn, b []byte) error {
+	_, err := c.Write(b)
+	return err
+}
+
+// ask sends a question; the answer comes on the channel, or never.
+func (w *watchConn) ask(q raftnet.Ask) (<-chan *raftnet.Answer, error) {
+	w.mu.Lock()
+	w.seq++
+	q.Seq = w.seq
+	answer := make(chan *raftnet.Answer, 1)
+	w.asks[q.Seq] = answer
+	w.mu.Unlock()
+	return answer, w.send(&q)
+}
+
+func (w *watchConn) answered(a *raftnet.Answer) {
+	w.mu.Lock()
+	c := w.asks[a.Seq]
+	delete(w.asks, a.Seq)
+	w.mu.Unlock()
+	if c != nil {
+		c <- a
+	}
+}
+
+// forgetAsks drops questions whose answers nobody waits for.
+func (w *watchConn) forgetAsks() {
+	w.mu.Lock()
+	clear(w.asks)
+	w.mu.Unlock()
+}
+
+// read reads messages until the connection ends.
+func (w *watchConn) read(handle func(raftnet.WatchMessage)) error {
+	for {
+		if err := w.SetReadDeadline(time.Now().Add(watchSilence)); err != nil {
+			return err
+		}
+		m, err := raftnet.ReadWatch(w)
+		if err != nil {
+			return err
+		}
+		switch m := m.(type) {
+		case nil, *raftnet.Ping:
+		case *raftnet.Answer:
+			w.answered(m)
+		default:
+			handle(m)
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"raftmaster/transport/raftnet"
+)
+
+// maxPeers bounds the masters that are watched: more than any sane cluster has.
+const maxPeers = 64
+
+// watch keeps a watch connection to an address until the address is of no more interest. This node's own is none.
+func (n *Node) watch(addr string) {
+	if addr == n.cfg.Self || len(n.peers.list()) >= maxPeers || !n.peers.add(addr) {
+		return
+	}
+	n.spawn(func() { n.keepWatch(addr) })
+}
+
+// wanted tells whether an address still belongs to somebody: the list, raft's configuration, or a member that moved.
+func (n *Node) wanted(addr string) bool {
+	if slices.Contains(n.cfg.Cluster, addr) {
+		return true
+	}
+	for _, s := range n.inst.Load().raft.GetConfiguration().Configuration().Servers {
+		if string(s.Address) == addr || string(n.resolve(s.ID, s.Address)) == addr {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *Node) keepWatch(addr string) {
+	wait := redialMin
+	for n.ctx.Err() == nil {
+		w, err := n.dialWatch(addr, watchDialTime)
+		if err == nil {
+			wait = redialMin
+			for w != nil {
+				w = n.holdWatch(addr, w)
+			}
+			continue
+		}
+		n.peers.update(addr, func(p *peer) { p.problem = err.Error() })
+		if !n.wanted(addr) {
+			n.peers.remove(addr)
+			return
+		}
+		select {
+		case <-n.ctx.Done():
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, redialMax)
+	}
+}
+
+// dialWatch opens a watch connection and records what the peer says about itself.
+func (n *Node) dialWatch(addr string, timeout time.Duration) (*watchConn, error) {
+	ctx, cancel := context.WithTimeout(n.ctx, timeout)
+	defer cancel()
+	c, theirs, err := raftnet.Dial(ctx, addr, n.hello(raftnet.KindWatch), n.cfg.Net)
+	if theirs.NodeID != "" && theirs.NodeID != n.nodeID {
+		n.considerFresh(theirs)
+	}
+	if err == nil {
+		err = n.checkAnswer(addr, theirs)
+	}
+	if err != nil {
+		n.logRefusal(addr, err)
+		if c != nil {
+			err = errors.Join(err, c.Close())
+		}
+		return nil, err
+	}
+	if !n.addConn(c) {
+		return nil, ErrStopped
+	}
+	w := newWatchConn(c, theirs)
+	n.peers.heard(addr, theirs)
+	return w, nil
+}
+
+// checkAnswer applies the rules of judge to the answer of a dialled peer, which may be of an older release.
+func (n *Node) checkAnswer(addr string, theirs raftnet.Hello) error {
+	mine := n.hello(raftnet.KindWatch)
+	theirs.Kind, theirs.Target = raftnet.KindWatch, ""
+	if why := refusal(mine, theirs); why != "" {
+		return &raftnet.RefusedError{By: mine, Reason: why}
+	}
+	if mine.Fresh && theirs.Address != addr {
+		return &raftnet.RefusedError{By: mine, Reason: fmt.Sprintf("the master that answers at %s calls itself %s: every master must be in the list by the name that it is started with", addr, theirs.Address)}
+	}
+	return nil
+}
+
+// considerFresh complains, loudly, when data and a lack of data meet: a master without data beside a cluster that has
+// some must not form a new one (R11).
+func (n *Node) considerFresh(theirs raftnet.Hello) {
+	mine := n.hello(raftnet.KindWatch)
+	switch {
+	case mine.Fresh && theirs.ClusterID != "":
+		if n.noise.allow("fresh here " + theirs.ClusterID) {
+			n.log.Error("this master has no data, but another one belongs to a cluster: it will not form a new cluster; it joins when raftctl peers add names its node id",
+				"cluster_id", "none", "node_id", n.nodeID, "other_cluster_id", theirs.ClusterID, "other_node_id", theirs.NodeID, "other_address", theirs.Address)
+		}
+		n.alarms.set("fresh", fmt.Sprintf("no data here (node %s, no cluster), but %s belongs to cluster %s: raftctl peers remove the old node, then peers add this one", n.nodeID, theirs.Address, theirs.ClusterID))
+	case mine.ClusterID != "" && theirs.Fresh:
+		if n.inConfiguration(theirs.NodeID) {
+			return // named, and about to hear of it
+		}
+		if n.noise.allow("fresh there " + theirs.NodeID) {
+			n.log.Error("another master has no data and is no member of this cluster: was its data directory lost? it will not form a new cluster",
+				"cluster_id", mine.ClusterID, "other_cluster_id", "none", "other_node_id", theirs.NodeID, "other_address", theirs.Address)
+		}
+		n.alarms.set("fresh "+theirs.Address, fmt.Sprintf("%s has no data and is no member of cluster %s (node %s)", theirs.Address, mine.ClusterID, theirs.NodeID))
+	case mine.ClusterID != "" && theirs.ClusterID != "" && mine.ClusterID != theirs.ClusterID:
+		n.alarms.set("foreign "+theirs.Address, fmt.Sprintf("%s belongs to cluster %s, this master to cluster %s", theirs.Address, theirs.ClusterID, mine.ClusterID))
+	case !raftnet.SameList(mine.Cluster, theirs.Cluster):
+		n.alarms.set("lists", fmt.Sprintf("the cluster lists differ: %s has %s, this master %s", theirs.Address, raftnet.ListString(theirs.Cluster), raftnet.ListString(mine.Cluster)))
+		if n.noise.allow("lists " + theirs.Address) {
+			n.log.Warn("the cluster lists differ", "other_address", theirs.Address, "other_list", raftnet.ListString(theirs.Cluster), "list", raftnet.ListString(mine.Cluster))
+		}
+	}
+}
+
+func (n *Node) inConfiguration(nodeID string) bool {
+	for _, s := range n.inst.Load().raft.GetConfiguration().Configuration().Servers {
+		if string(s.ID) == nodeID {
+			return true
+		}
+	}
+	return false
+}
+
+// holdWatch reads a dialled watch connection until it ends. When that may mean the end of the leader, it looks after
+// it, and may come back with the next connection.
+func (n *Node) holdWatch(addr string, w *watchConn) *watchConn {
+	n.peers.update(addr, func(p *peer) {
+		p.conn, p.problem = w, ""
+		if p.goneBoot == w.peer.BootID {
+			p.goneBoot = ""
+		}
+	})
+	n.cfg.OnEvent(Event{Kind: "peer-back", NodeID: w.peer.NodeID, Detail: addr})
+	n.log.Debug("watching", "node_id", w.peer.NodeID, "address", addr)
+	stopPings := n.ping(w)
+	err := w.read(func(m raftnet.WatchMessage) { n.fromWatched(addr, w, m) })
+	seen := n.observeLeader() // before anything else: who led when the connection closed?
+	stopPings()
+	n.removeConn(w.Conn)
+	w.forgetAsks()
+	left := false
+	n.peers.update(addr, func(p *peer) {
+		p.conn, p.problem = nil, "watch connection lost: "+err.Error()
+		left = p.leftBoot == w.peer.BootID
+	})
+	if n.ctx.Err() != nil {
+		return nil
+	}
+	n.log.Debug("watch connection ended", "node_id", w.peer.NodeID, "address", addr, "goodbye", left, "error", err)
+	n.cfg.OnEvent(Event{Kind: "peer-lost", NodeID: w.peer.NodeID, Term: seen.term, Detail: addr})
+	if left || seen.leader != w.peer.NodeID {
+		return nil
+	}
+	return n.proveGone(addr, w.peer, seen)
+}
+
+// ping keeps a connection warm until the returned function is called, which waits.
+func (n *Node) ping(w *watchConn) (stop func()) {
+	quit, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		t := time.NewTicker(pingInterval)
+		defer t.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-t.C:
+				if err := w.send(&raftnet.Ping{}); err != nil {
+					_ = w.Close() // wakes the reader, which reports
+					return
+				}
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-ended
+	}
+}
+
+// fromWatched handles what a watched peer says on this node's connection to it.
+func (n *Node) fromWatched(addr string, w *watchConn, m raftnet.WatchMessage) {
+	switch m := m.(type) {
+	case *raftnet.Info:
+		if m.Hello.NodeID == w.peer.NodeID && m.Hello.BootID == w.peer.BootID {
+			n.peers.heard(addr, m.Hello)
+			n.considerFresh(m.Hello)
+		}
+	case *raftnet.Goodbye:
+		n.log.Info("a master stops in order", "node_id", w.peer.NodeID, "address", addr, "term", m.Term)
+		n.peers.update(addr, func(p *peer) { p.leftBoot = w.peer.BootID })
+	case *raftnet.DigestVerdict:
+		n.digests.verdict(w.peer.NodeID, *m)
+	}
+}
+
+// serveWatch serves a peer that watches this node.
+func (n *Node) serveWatch(c net.Conn, theirs raftnet.Hello) {
+	w := newWatchConn(c, theirs)
+	n.considerFresh(theirs)
+	n.mu.Lock()
+	n.watchers[w] = struct{}{}
+	n.mu.Unlock()
+	if theirs.ClusterID != "" && theirs.ClusterID == n.ClusterID() {
+		n.watch(theirs.Address) // a member may have moved to an address that no list of ours has
+	}
+	stopPings := n.ping(w)
+	err := w.read(func(m raftnet.WatchMessage) { n.fromWatcher(w, m) })
+	stopPings()
+	n.mu.Lock()
+	delete(n.watchers, w)
+	n.mu.Unlock()
+	n.removeConn(c)
+	n.log.Debug("watcher gone", "node_id", theirs.NodeID, "error", err)
+}
+
+func (n *Node) fromWatcher(w *watchConn, m raftnet.WatchMessage) {
+	switch m := m.(type) {
+	case *raftnet.Ask:
+		a := n.answer(*m)
+		if err := w.send(&a); err != nil {
+			n.log.Debug("answer not delivered", "to", w.peer.NodeID, "error", err)
+		}
+	case *raftnet.DigestReport:
+		n.digests.reported(w.peer.NodeID, *m)
+	}
+}
+
+// eachWatcher sends a message to all that watch this node.
+func (n *Node) eachWatcher(m raftnet.WatchMessage, wanted func(nodeID string) bool) {
+	n.mu.Lock()
+	list := make([]*watchConn, 0, len(n.watchers))
+	for w := range n.watchers {
+		if wanted == nil || wanted(w.peer.NodeID) {
+			list = append(list, w)
+		}
+	}
+	n.mu.Unlock()
+	for _, w := range list {
+		if err := w.send(m); err != nil {
+			n.log.Debug("watcher not reached", "node_id", w.peer.NodeID, "error", err)
+		}
+	}
+}
+
+func (n *Node) broadcastInfo() {
+	n.eachWatcher(&raftnet.Info{Hello: n.hello(raftnet.KindWatch)}, nil)
+}
+
+// goodbye tells the watchers that this process stops on purpose.
+func (n *Node) goodbye() {
+	n.eachWatcher(&raftnet.Goodbye{Term: n.inst.Load().raft.CurrentTerm()}, nil)
+}
+
+// watchConfiguration watches members that are in no list, and keeps the lease's idea of the voters fresh.
+func (n *Node) watchConfiguration() {
+	c := n.inst.Load().raft.GetConfiguration().Configuration()
+	n.lease.setVoters(raft.ServerID(n.nodeID), c)
+	for _, s := range c.Servers {
+		if string(s.ID) != n.nodeID {
+			n.watch(string(n.resolve(s.ID, s.Address)))
+		}
+	}
+}
