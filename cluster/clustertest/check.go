@@ -1,0 +1,257 @@
+package clustertest
+
+import (
+	"strings"
+	"time"
+
+	"raftmaster/cluster/master"
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+// askPatience is how long a running master may take to answer an ask: far more than any commit takes.
+const askPatience = 30 * time.Second
+
+// excusedAfter is how long a driver must have been cut off before the master may end its application. Somewhat less
+// than the application's time-out, because its last sign of life is older than the cut.
+const excusedAfter = appTimeout - 60*time.Second
+
+// checker looks at everything that happens and reports what must never happen.
+type checker struct {
+	s        *Sim
+	digests  []fsm.Digest // by index
+	appIDs   map[string]bool
+	lastExec map[string]int // the last executor id of each application
+	written  map[fsm.ExecutorKey]bool
+	arrived  map[fsm.ExecutorKey]bool
+	asks     []*openAsk
+	cutOff   map[*proc]*disturbance
+}
+
+type openAsk struct {
+	m    *masterNode
+	at   time.Duration
+	what sparkmsg.Message
+	over bool
+}
+
+// disturbance is a stretch of time in which some master could not reach a peer, or the other way round.
+type disturbance struct{ from, to, longest time.Duration }
+
+func newChecker(s *Sim) *checker {
+	c := &checker{s: s, appIDs: map[string]bool{}, lastExec: map[string]int{}, written: map[fsm.ExecutorKey]bool{},
+		arrived: map[fsm.ExecutorKey]bool{}, cutOff: map[*proc]*disturbance{}}
+	c.watchAsks()
+	return c
+}
+
+// applied checks an entry when a machine has applied it: the invariants at its first application, the digest at all.
+func (c *checker) applied(m *masterNode, index uint64, cmd fsm.Command, r fsm.Result) {
+	view := m.machine.View()
+	if int(index) <= len(c.digests) {
+		if view.Digest() != c.digests[index-1] {
+			c.s.fail("%s has another digest than the others at index %d, after %T", m.name, index, cmd)
+		}
+		return
+	}
+	c.s.note(m.name, "applies %d %s -> %+v %v", index, show(cmd), r.Value, r.Err)
+	c.digests = append(c.digests, view.Digest())
+	if err := fsm.Check(view); err != nil {
+		c.s.fail("index %d, %T: %v", index, cmd, err)
+	}
+	switch v := r.Value.(type) {
+	case fsm.RegisterApplicationResult:
+		if v.Outcome != fsm.AppRepeated && c.appIDs[v.AppID] {
+			c.s.fail("application id %s was given twice", v.AppID)
+		}
+		c.appIDs[v.AppID] = true
+	case fsm.PlaceResult:
+		for _, p := range v.Placed {
+			if last, ok := c.lastExec[p.Key.AppID]; ok && p.Key.ExecID <= last {
+				c.s.fail("executor id %v follows %d", p.Key, last)
+			}
+			c.lastExec[p.Key.AppID] = p.Key.ExecID
+		}
+	}
+}
+
+// pushed checks a message that a master writes to its outbox's connection.
+func (c *checker) pushed(m *masterNode, to sparkmsg.Address, msg sparkmsg.Message) {
+	if c.s.trace != nil {
+		c.s.note(m.name, "to %v: %s", to, show(msg))
+	}
+	if !c.s.raft.leaseValid(m) {
+		c.s.fail("%s sends %s without the lease", m.name, show(msg))
+	}
+	if launch, ok := msg.(*sparkmsg.LaunchExecutor); ok {
+		key := fsm.ExecutorKey{AppID: launch.AppID, ExecID: int(launch.ExecID)}
+		if c.written[key] {
+			c.s.fail("%s sends the launch of %v a second time", m.name, key)
+		}
+		c.written[key] = true
+	}
+}
+
+// pushedDirect checks what a master says outside its outboxes.
+func (c *checker) pushedDirect(m *masterNode, msg sparkmsg.Message) {
+	if c.s.trace != nil {
+		c.s.note(m.name, "directly: %s", show(msg))
+	}
+	if _, standby := msg.(*sparkmsg.MasterInStandby); !standby && !c.s.raft.leaseValid(m) {
+		c.s.fail("%s says %s without the lease", m.name, show(msg))
+	}
+}
+
+// launchArrived checks that no launch reaches workers twice.
+func (c *checker) launchArrived(w *worker, key fsm.ExecutorKey) {
+	if c.arrived[key] {
+		c.s.fail("%s is told to launch %v, which was launched before", w.name, key)
+	}
+	c.arrived[key] = true
+}
+
+// workerLoad checks that a worker has what it is told to run; executors that are on their way out do not count (G-55).
+func (c *checker) workerLoad(w *worker) {
+	cores, mem := 0, 0
+	for _, e := range w.execs {
+		if !e.told {
+			cores += e.cores
+			mem += e.mem
+		}
+	}
+	if cores > w.cores || mem > w.mem {
+		c.s.fail("%s runs %d of %d cores and %d of %d MiB", w.name, cores, w.cores, mem, w.mem)
+	}
+}
+
+// workerExited is called when a worker process gives up: always because of the masters.
+func (c *checker) workerExited(w *worker, why string) {
+	c.s.fail("%s exited: %s", w.name, why)
+}
+
+// registeredApp checks that a driver gets one id and no other (B-102, B-107).
+func (c *checker) registeredApp(d *driver, id string) {
+	if c.s.opt.Plant.NewIDs && d.id != "" {
+		id += "x"
+	}
+	if d.id != "" && d.id != id {
+		c.s.fail("%s has id %s and is told %s", d.name, d.id, id)
+	}
+}
+
+// executorAdded checks that a driver hears of each executor once.
+func (c *checker) executorAdded(d *driver, id int32) {
+	for _, known := range d.ids {
+		if known == id {
+			c.s.fail("%s is told twice that executor %d was added", d.name, id)
+		}
+	}
+}
+
+// appRemoved is called when a living driver learns that its application was ended.
+func (c *checker) appRemoved(d *driver, why string) {
+	app := c.application(d.id)
+	if !c.mayEnd(d, app) {
+		reason := "?"
+		if app != nil {
+			reason = app.EndReason
+		}
+		c.s.fail("the application %q of the living %s was ended: %s (%s)", d.id, d.name, why, reason)
+	}
+}
+
+// targetsRefused is called when a driver is told that its application is not known.
+func (c *checker) targetsRefused(d *driver) {
+	if d.up && !c.mayEnd(d, c.application(d.id)) {
+		c.s.fail("the application %s of the living %s is not known to the master", d.id, d.name)
+	}
+}
+
+// application finds an application in the most recent state.
+func (c *checker) application(id string) *fsm.Application {
+	var best *masterNode
+	for _, m := range c.s.masters {
+		if best == nil || m.applied > best.applied {
+			best = m
+		}
+	}
+	app, _ := best.machine.View().Application(id)
+	return app
+}
+
+// mayEnd tells whether a living driver's application may end by the master's decision: too many failures, or a driver
+// that could not be reached for as long as it takes.
+func (c *checker) mayEnd(d *driver, app *fsm.Application) bool {
+	if d.unregistered || d.undialable != dialled {
+		return true
+	}
+	if app != nil && strings.Contains(app.EndReason, "executors failed") {
+		return true
+	}
+	cut := c.cutOff[d.proc]
+	return cut != nil && cut.longest >= excusedAfter
+}
+
+// disturbed notes that a peer is cut off for a time. Cuts that follow each other closely count as one.
+func (c *checker) disturbed(p *peer, d time.Duration) {
+	now := c.s.now
+	cut := c.cutOff[p.proc]
+	if cut == nil || now > cut.to+20*time.Second {
+		longest := time.Duration(0)
+		if cut != nil {
+			longest = cut.longest
+		}
+		cut = &disturbance{from: now, longest: longest}
+		c.cutOff[p.proc] = cut
+	}
+	cut.to = max(cut.to, now+d)
+	cut.longest = max(cut.longest, cut.to-cut.from)
+}
+
+// askArrived notes an ask that a master owes an answer.
+func (c *checker) askArrived(m *masterNode, what sparkmsg.Message) *openAsk {
+	if c.s.trace != nil {
+		c.s.note(m.name, "is asked %s", show(what))
+	}
+	a := &openAsk{m: m, at: c.s.now, what: what}
+	c.asks = append(c.asks, a)
+	return a
+}
+
+func (c *checker) askAnswered(a *openAsk) {
+	if a.over {
+		c.s.fail("%s answered %s twice", a.m.name, show(a.what))
+	}
+	a.over = true
+}
+
+// watchAsks looks for asks that a running master has forgotten: whoever asked would wait for its time-out, and a worker
+// in the end exits (B-128).
+func (c *checker) watchAsks() {
+	c.s.after(5*time.Second, func() {
+		kept := c.asks[:0]
+		for _, a := range c.asks {
+			switch {
+			case a.over || !a.m.up:
+				continue
+			case a.m.paused:
+				a.at = c.s.now
+			case c.s.now-a.at > askPatience:
+				c.s.fail("%s has not answered %s for %v", a.m.name, show(a.what), c.s.now-a.at)
+			}
+			kept = append(kept, a)
+		}
+		clear(c.asks[len(kept):])
+		c.asks = kept
+		c.watchAsks()
+	})
+}
+
+// leader gives the leader, when it may speak, with its view and soft state.
+func (c *checker) leader() (*masterNode, fsm.View, master.Status, bool) {
+	m := c.s.raft.leader
+	if m == nil || !c.s.raft.leaseValid(m) {
+		return nil, fsm.View{}, master.Status{}, false
+	}
+	return m, m.machine.View(), m.core.Status(), true
+}

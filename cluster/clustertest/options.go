@@ -1,0 +1,151 @@
+package clustertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Options is everything that shapes a simulation beside its seed. Times between faults are means of an exponential
+// distribution; zero means never.
+type Options struct {
+	Scenario string
+	// Masters, Workers and Drivers are the numbers at the start.
+	Masters, Workers, Drivers int
+	// Active is how long activity and faults last; then everything is healed and the cluster must settle.
+	Active time.Duration
+
+	// MinLatency and MaxLatency bound one message's way; SlowShare of them take up to SlowFactor times as long.
+	MinLatency, MaxLatency time.Duration
+	SlowShare              float64
+	SlowFactor             int
+	// MaxCommit bounds a commit, MaxLag how far followers apply behind.
+	MaxCommit, MaxLag time.Duration
+
+	Faults FaultOptions
+	Load   LoadOptions
+	Plant  Plant
+}
+
+// FaultOptions are the faults of network, masters and peers.
+type FaultOptions struct {
+	Cut, Partition, Swizzle                 time.Duration
+	KillMaster, PauseMaster, Isolate        time.Duration
+	Transfer, Storm, Outage                 time.Duration
+	KillWorker, VanishWorker, PauseWorker   time.Duration
+	KillDriver, VanishDriver, ReplaceDriver time.Duration
+	Decommission                            time.Duration
+	// MaxPartition and MaxPause bound how long such a fault lasts.
+	MaxPartition, MaxPause time.Duration
+	// KillAtCommit is the chance that the leader dies around the commit of a registration or of a plan.
+	KillAtCommit float64
+	// Undialable is the share of peers that masters cannot connect to.
+	Undialable float64
+}
+
+// LoadOptions are what peers do by themselves.
+type LoadOptions struct {
+	// Target, KillExecutors and Unregister are the times between such actions of one driver.
+	Target, KillExecutors, Unregister time.Duration
+	// ExecutorLife is the mean life of an executor that ends by itself; Crashing the share of ends with a code.
+	ExecutorLife time.Duration
+	Crashing     float64
+	// FailStart is the share of executors whose process never starts, SlowStart of those that need up to 20 s.
+	FailStart, SlowStart float64
+	// Silent is the share of workers of a release that nobody can tell and that cannot read other releases' launches.
+	Silent float64
+	// NewWorker and NewDriver are the times between arrivals.
+	NewWorker, NewDriver time.Duration
+}
+
+// Plant is a bug that is put into the simulated cluster on purpose, to see the checkers fire.
+type Plant struct {
+	RepeatLaunch   bool // the network writes launches twice
+	LeaseAlways    bool // masters believe in their lease for ever
+	SkipEntry      bool // one machine does not apply one entry
+	LoseKills      bool // the network loses KillExecutor
+	NoProbe        bool // probes find every peer gone
+	LoseRegistered bool // the network loses every RegisteredWorker of the second half
+	NoAnswers      bool // executor states are never answered
+	NewIDs         bool // every RegisteredApplication names another application
+}
+
+// Scenarios lists the names that OptionsFor knows.
+var Scenarios = []string{"calm", "connections", "partitions", "swizzle", "leaders", "storm", "takeover", "pauses",
+	"workers", "drivers", "isolation", "everything"}
+
+// OptionsFor gives the options of a seed: its scenario in turn, with sizes that vary.
+func OptionsFor(seed uint64) Options {
+	return ScenarioOptions(Scenarios[seed%uint64(len(Scenarios))], seed)
+}
+
+// ScenarioOptions gives the options of a scenario; sizes and rates vary with the seed. An unknown name panics.
+func ScenarioOptions(name string, seed uint64) Options {
+	rng := rand.New(rand.NewPCG(seed, 0x0b5e55ed))
+	o := Options{
+		Scenario: name, Masters: 3, Workers: 2 + rng.IntN(4), Drivers: 1 + rng.IntN(3),
+		Active:     time.Duration(30+rng.IntN(90)) * time.Second,
+		MinLatency: 100 * time.Microsecond, MaxLatency: 2 * time.Millisecond, SlowShare: 0.02, SlowFactor: 100,
+		MaxCommit: 3 * time.Millisecond, MaxLag: 20 * time.Millisecond,
+		Load: LoadOptions{Target: 10 * time.Second, KillExecutors: 30 * time.Second, Unregister: 200 * time.Second,
+			ExecutorLife: 60 * time.Second, Crashing: 0.3, FailStart: 0.03, SlowStart: 0.1,
+			NewDriver: 40 * time.Second, NewWorker: 90 * time.Second},
+	}
+	o.Faults.MaxPartition, o.Faults.MaxPause = 40*time.Second, 10*time.Second
+	if rng.IntN(4) == 0 {
+		o.Faults.MaxPartition, o.Faults.MaxPause = 150*time.Second, 100*time.Second
+	}
+	apply, ok := scenarios[name]
+	if !ok {
+		panic("clustertest: no scenario " + name)
+	}
+	apply(&o)
+	return o
+}
+
+var scenarios = map[string]func(*Options){
+	"calm":        func(*Options) {},
+	"connections": func(o *Options) { o.Faults.Cut = 3 * time.Second; o.Faults.Undialable = 0.2 },
+	"partitions":  func(o *Options) { o.Faults.Partition = 10 * time.Second; o.Faults.Cut = 20 * time.Second },
+	"swizzle":     func(o *Options) { o.Faults.Swizzle = 30 * time.Second; o.Faults.KillMaster = 40 * time.Second },
+	"leaders":     func(o *Options) { o.Faults.KillMaster = 10 * time.Second; o.Faults.Transfer = 20 * time.Second },
+	"storm": func(o *Options) {
+		o.Faults.Storm, o.Faults.Outage = 25*time.Second, 60*time.Second
+	},
+	"takeover": func(o *Options) {
+		o.Faults.KillAtCommit = 0.15
+		o.Load.NewDriver, o.Load.NewWorker, o.Load.ExecutorLife = 8*time.Second, 15*time.Second, 20*time.Second
+	},
+	"pauses": func(o *Options) {
+		o.Faults.PauseMaster, o.Faults.PauseWorker = 15*time.Second, 25*time.Second
+	},
+	"workers": func(o *Options) {
+		o.Faults.KillWorker, o.Faults.VanishWorker, o.Faults.PauseWorker = 20*time.Second, 30*time.Second, 30*time.Second
+		o.Faults.Decommission, o.Load.Silent = 60*time.Second, 0.2
+	},
+	"drivers": func(o *Options) {
+		o.Faults.KillDriver, o.Faults.VanishDriver, o.Faults.ReplaceDriver = 20*time.Second, 40*time.Second, 20*time.Second
+		o.Load.NewDriver = 10 * time.Second
+	},
+	"isolation": func(o *Options) {
+		o.Faults.Isolate, o.Faults.Transfer, o.Faults.KillAtCommit = 12*time.Second, 30*time.Second, 0.03
+	},
+	"everything": everything,
+}
+
+func everything(o *Options) {
+	f := &o.Faults
+	f.Cut, f.Partition, f.Swizzle = 15*time.Second, 30*time.Second, 80*time.Second
+	f.KillMaster, f.PauseMaster, f.Isolate = 40*time.Second, 40*time.Second, 50*time.Second
+	f.Transfer, f.Storm, f.Outage = 60*time.Second, 150*time.Second, 200*time.Second
+	f.KillWorker, f.VanishWorker, f.PauseWorker = 50*time.Second, 90*time.Second, 60*time.Second
+	f.KillDriver, f.VanishDriver, f.ReplaceDriver = 60*time.Second, 120*time.Second, 60*time.Second
+	f.Decommission, f.KillAtCommit, f.Undialable = 150*time.Second, 0.02, 0.1
+	o.Load.Silent = 0.1
+}
+
+// String shows the options on one line.
+func (o Options) String() string {
+	type plain Options // without this method
+	return fmt.Sprintf("%+v", plain(o))
+}
