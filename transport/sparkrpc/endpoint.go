@@ -149,6 +149,9 @@ func (e *Endpoint) detach(c *Conn) (peerAddr frame.Address, last, quiet bool) {
 	if p := c.peer; p != nil {
 		peerAddr = p.addr
 		last = p.removeConn(c)
+		if p.run.conn == c.id {
+			e.breakRunLocked(p) // what was written last may be lost with the connection
+		}
 		e.rememberLocked(peerAddr, c.Families().Lowest())
 		e.kickLocked(p)
 		e.reapLocked(p)

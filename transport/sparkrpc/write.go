@@ -227,6 +227,9 @@ func (c *Conn) written(b *batch, p *peer, epoch uint64, n int, err error) {
 	for range gone {
 		e.popLocked(p)
 	}
+	if c.detached && p.run.conn == c.id {
+		e.breakRunLocked(p)
+	}
 	p.busy = nil
 	p.held -= gone
 	if p.epoch.Load() != epoch || errors.Is(err, errGate) {
