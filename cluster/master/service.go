@@ -38,6 +38,7 @@ type inboundItem struct{ run, refuse func() }
 // and of Raft onto the Core's goroutine; what is reported before Run waits for it.
 func NewService(build func(post func(func())) *Core) *Service {
 	s := &Service{
+		build:   build,
 		inbound: make(chan inboundItem, maxInbound),
 		done:    make(chan struct{}),
 		ended:   make(chan struct{}),
@@ -102,7 +103,9 @@ func (s *Service) refuseRest() {
 		}
 		break
 	}
-	s.core.Deposed(s.core.term)
+	if s.core != nil { // building it may have failed
+		s.core.Deposed(s.core.term)
+	}
 }
 
 // runInternal runs everything that was posted, also what the posted functions post.
