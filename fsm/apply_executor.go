@@ -162,19 +162,21 @@ func (t *tx) launchReceipts(c LaunchReceipts) (any, error) {
 	return n, nil
 }
 
+// markIncompatible believes the leader only as long as the executor is still LAUNCHING: a report that came in between
+// proves that the worker understands its application.
 func (t *tx) markIncompatible(c MarkIncompatible) (any, error) {
 	if err := checkText("reason", c.Reason); err != nil {
 		return nil, invalid(c, "%v", err)
 	}
-	if t.activeApp(c.AppID) == nil {
+	w := t.worker(c.WorkerID)
+	if t.activeApp(c.AppID) == nil || w == nil {
 		return false, nil
 	}
-	w := t.worker(c.WorkerID)
-	if w == nil {
-		return true, nil
-	}
-	e := t.executor(ExecutorKey{AppID: c.AppID, ExecID: c.ExecID})
-	if e != nil && e.WorkerID == c.WorkerID {
+	if c.ExecID >= 0 {
+		e := t.executor(ExecutorKey{AppID: c.AppID, ExecID: c.ExecID})
+		if e == nil || e.WorkerID != c.WorkerID || e.State != ExecutorLaunching {
+			return false, nil
+		}
 		t.emit(KillExecutor{Worker: w.Ref(), AppID: e.AppID, ExecID: e.ID})
 		t.emit(ExecutorUpdated{Driver: t.app(e.AppID).Ref(), ExecID: e.ID, State: ExecutorFailed, Message: &c.Reason})
 		t.endExecutor(e, ending{state: ExecutorFailed, message: c.Reason})

@@ -197,7 +197,8 @@ type CheckDigest struct {
 }
 
 // MarkIncompatible ends an executor whose worker cannot run its application, uncounted, and remembers the pair, which
-// is never planned again. Value: bool, whether the application is known.
+// is never planned again. Nothing happens when the executor is not LAUNCHING on that worker any more; a negative ExecID
+// marks the pair alone. Value: bool, whether the pair is marked.
 type MarkIncompatible struct {
 	Meta
 	AppID    string
