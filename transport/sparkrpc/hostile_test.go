@@ -137,8 +137,11 @@ func TestFloodIsCapped(t *testing.T) {
 func TestPeerThatReadsNoAnswersIsCutOff(t *testing.T) {
 	s := serve(t, func(c *Config) { c.Limits.MaxReplyQueueBytes = 64 << 10 })
 	p := dialScript(t, s.addr, workerAddr)
-	b := p.request(frame.RPCRequest, 5, VerifierEndpoint, mustEncode(t, &sparkmsg.CheckExistence{Name: "Master"}, p.fam))
-	many := bytes.Repeat(b, 100)
+	s.rec.onAsk = func(_ *Conn, _ Inbound, reply func(sparkmsg.Message, error)) {
+		reply(nil, errors.New(strings.Repeat("z", 16<<10)))
+	}
+	b := p.request(frame.RPCRequest, 5, "Master", mustEncode(t, &sparkmsg.RequestDriverStatus{DriverID: "d"}, p.fam))
+	many := bytes.Repeat(b, 10)
 	deadline := time.Now().Add(patience)
 	for {
 		if err := p.nc.SetWriteDeadline(deadline); err != nil {

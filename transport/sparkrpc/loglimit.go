@@ -8,6 +8,9 @@ import (
 const (
 	lineInterval = time.Minute // one line per peer and class
 	maxLineKeys  = 1024        // remembered pairs; beyond, all others share one
+
+	// sweepInterval keeps a flood of new pairs from costing a pass over all of them each.
+	sweepInterval = time.Second
 )
 
 type lineKey struct{ host, class string }
@@ -18,6 +21,7 @@ type lineLimiter struct {
 	now   func() time.Time
 	last  map[lineKey]time.Time
 	other time.Time // last line of those that found no room
+	swept time.Time // when old pairs were last looked for
 }
 
 func newLineLimiter() *lineLimiter {
@@ -36,7 +40,8 @@ func (l *lineLimiter) allow(host, class string) bool {
 		l.last[key] = now
 		return true
 	}
-	if len(l.last) >= maxLineKeys {
+	if len(l.last) >= maxLineKeys && now.Sub(l.swept) >= sweepInterval {
+		l.swept = now
 		for k, t := range l.last {
 			if now.Sub(t) >= lineInterval {
 				delete(l.last, k)
