@@ -209,8 +209,15 @@ func TestRequestWithAbsentAddressesAndRareNames(t *testing.T) {
 			t.Errorf("%+v became %+v, %v", want, got, err)
 		}
 	}
-	if a := (Address{"::1", 7077}); a.String() != "[::1]:7077" {
-		t.Error(a)
+}
+
+func TestAddressesPrintAsSparkDoes(t *testing.T) {
+	for a, want := range map[Address]string{
+		{"h", 7077}: "h:7077", {"10.0.0.1", 1}: "10.0.0.1:1", {"::1", 7077}: "[::1]:7077", {"[::1]", 7077}: "[::1]:7077",
+	} {
+		if a.String() != want {
+			t.Errorf("%q, want %q", a.String(), want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"raftmaster/transport/javaser/mutf8"
 )
@@ -16,8 +17,13 @@ type Address struct {
 	Port int32 // 0..65535 in practice; the wire allows any int32
 }
 
-// String returns host:port, with an IPv6 host in brackets.
-func (a Address) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port))) }
+// String returns host:port. An IPv6 host gets brackets unless it has them already: Spark's processes may write either.
+func (a Address) String() string {
+	if strings.HasPrefix(a.Host, "[") {
+		return a.Host + ":" + strconv.Itoa(int(a.Port))
+	}
+	return net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port)))
+}
 
 // Request is the body of an RPCRequest or OneWayMessage (NettyRpcEnv.scala, RequestMessage).
 type Request struct {

@@ -13,7 +13,11 @@
 // Payloads that only pass through the master (ApplicationDescription, DriverDescription, exceptions) keep the graph
 // they came in; typed fields beside it are for the master's own decisions. Encoding hangs the graph under the new
 // message, so that the receiver gets what the sender wrote, whatever classes it holds. MarshalPayload and the Parse
-// functions carry such a graph through storage. A payload is at most MaxPayload bytes.
+// functions carry such a graph through storage. A payload is at most MaxPayload bytes. A throwable whose class is
+// JDK-made carries JDK descriptors, which differ between Java versions; they take no part in recognition.
+//
+// A description made here (REST submissions, tests) has no graph. Encode builds one for the message at hand; Bind builds
+// one to keep.
 //
 // Null strings decode as "". The package keeps no goroutine; the catalogues are parsed once, on first use.
 package sparkmsg
