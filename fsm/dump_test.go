@@ -2,6 +2,7 @@ package fsm_test
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	"raftmaster/fsm"
@@ -144,3 +145,21 @@ func dumpApp(b *strings.Builder, v fsm.View, a *fsm.Application) {
 		return true
 	})
 }
+
+// everything lists all entities of a state.
+func everything(v fsm.View) []any {
+	var out []any
+	v.Workers(func(w *fsm.Worker) bool { out = append(out, w); return true })
+	each := func(a *fsm.Application) bool {
+		out = append(out, a)
+		v.ExecutorsOfApp(a.ID, func(e *fsm.Executor) bool { out = append(out, e); return true })
+		v.RemovedExecutors(a.ID, func(e *fsm.RemovedExecutor) bool { out = append(out, e); return true })
+		return true
+	}
+	v.ActiveApplications(each)
+	v.CompletedApplications(each)
+	return append(out, v.LeaderHistory(), v.Settings(), v.ClusterID())
+}
+
+// exportAll lets go-cmp look at the entities' parts of the digest too.
+func exportAll(reflect.Type) bool { return true }
