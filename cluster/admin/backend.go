@@ -49,23 +49,31 @@ func familyLetters(mask uint8) string {
 // Status implements webui.State.
 func (b *Backend) Status() webui.Status {
 	ns, view := b.node.Status(), b.node.View()
-	lease := ns.Alive && b.node.LeaseValid()
+	st := b.brief(ns)
+	st.SnapshotIndex, st.LogBytes, st.SnapshotBytes, st.DiskFreeBytes = ns.SnapshotIndex, ns.LogBytes, ns.SnapshotBytes, ns.DiskFreeBytes
+	st.Counts = counts(view)
+	st.LeaderChanges = b.leaderChanges(view, ns)
+	if ns.Alive {
+		st.TakeOver = takeOver(ns.Term, b.master.Soft())
+	}
+	return st
+}
+
+// Brief implements webui.State.
+func (b *Backend) Brief() webui.Status { return b.brief(b.node.Status()) }
+
+func (b *Backend) brief(ns NodeStatus) webui.Status {
 	st := webui.Status{
 		Version: b.id.Version, NodeID: ns.NodeID, BootID: ns.BootID, Address: ns.Address, ClusterID: ns.ClusterID,
 		URL: b.id.MasterURL, ClusterURL: b.id.ClusterURL, WebURL: b.id.WebURL, RESTURL: b.id.RESTURL,
-		State: webui.StateStandby, Role: ns.Role, LeaseValid: lease, Term: ns.Term,
+		State: webui.StateStandby, Role: ns.Role, LeaseValid: ns.Alive && b.node.LeaseValid(), Term: ns.Term,
 		CommitIndex: ns.CommitIndex, AppliedIndex: ns.AppliedIndex, LastLogIndex: ns.LastLogIndex,
-		SnapshotIndex: ns.SnapshotIndex, LogBytes: ns.LogBytes, SnapshotBytes: ns.SnapshotBytes, DiskFreeBytes: ns.DiskFreeBytes,
-		Transferring: ns.Transferring, StartedMillis: b.id.StartedMillis, NowMillis: b.now().UnixMilli(),
-		Alarms: ns.Alarms, Counts: counts(view),
+		Transferring: ns.Transferring, StartedMillis: b.id.StartedMillis, NowMillis: b.now().UnixMilli(), Alarms: ns.Alarms,
+		Leader: b.leader(ns), Quorum: b.quorum(ns),
 	}
 	if ns.Alive {
 		st.State = webui.StateAlive
-		st.TakeOver = takeOver(ns.Term, b.master.Soft())
 	}
-	st.Leader = b.leader(ns)
-	st.Quorum = b.quorum(ns)
-	st.LeaderChanges = b.leaderChanges(view, ns)
 	return st
 }
 

@@ -50,7 +50,7 @@ type EventsAnswer struct {
 }
 
 func (h *Handler) source() (Source, Status) {
-	st := h.opts.State.Status()
+	st := h.opts.State.Brief()
 	return Source{Node: st.Address, State: st.State, Term: st.Term, AppliedIndex: st.AppliedIndex}, st
 }
 
@@ -60,12 +60,12 @@ func (h *Handler) serveHealthz(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serveReadyz(w http.ResponseWriter, r *http.Request) {
-	health := HealthOf(h.opts.State.Status())
+	health := HealthOf(h.opts.State.Brief())
 	h.writeJSON(w, r, statusOf(health.Ready), health)
 }
 
 func (h *Handler) serveLeader(w http.ResponseWriter, r *http.Request) {
-	answer := LeaderOf(h.opts.State.Status())
+	answer := LeaderOf(h.opts.State.Brief())
 	h.writeJSON(w, r, statusOf(answer.IsLeader), answer)
 }
 
@@ -84,12 +84,12 @@ func (h *Handler) serveStatus(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serveAPILeader(w http.ResponseWriter, r *http.Request) {
-	h.writeJSON(w, r, http.StatusOK, LeaderOf(h.opts.State.Status()))
+	h.writeJSON(w, r, http.StatusOK, LeaderOf(h.opts.State.Brief()))
 }
 
 // serveHealth is /readyz for programs that want the verdict in the body and 200 for "I could judge".
 func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) {
-	h.writeJSON(w, r, http.StatusOK, HealthOf(h.opts.State.Status()))
+	h.writeJSON(w, r, http.StatusOK, HealthOf(h.opts.State.Brief()))
 }
 
 func (h *Handler) servePeers(w http.ResponseWriter, r *http.Request) {

@@ -7,6 +7,9 @@ import "context"
 type State interface {
 	// Status describes this node and its cluster, on the leader and elsewhere.
 	Status() Status
+	// Brief is Status without TakeOver, Counts, LeaderChanges and disk figures: for probes, which come often and must be
+	// answered even while the leader service is busy.
+	Brief() Status
 	// Cluster copies the workers and applications of the replicated state as applied on this node.
 	Cluster() Cluster
 	// Executors lists unfinished executors sorted by application and id; an empty appID means all.

@@ -24,6 +24,7 @@ type fakeState struct {
 }
 
 func (f *fakeState) Status() Status   { return f.status }
+func (f *fakeState) Brief() Status    { return f.status }
 func (f *fakeState) Cluster() Cluster { return f.cluster }
 func (f *fakeState) Executors(appID string) []Executor {
 	var out []Executor

@@ -27,7 +27,7 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	events, _ := h.opts.Events.Since(after, int(limit))
-	h.writeJSON(w, r, http.StatusOK, EventsAnswer{Node: h.opts.State.Status().Address, Events: notNil(events)})
+	h.writeJSON(w, r, http.StatusOK, EventsAnswer{Node: h.opts.State.Brief().Address, Events: notNil(events)})
 }
 
 func (h *Handler) followEvents(w http.ResponseWriter, r *http.Request, after uint64) {

@@ -39,7 +39,7 @@ func selectField(full jsonObject, name string) jsonObject {
 // sparkState builds the full object. A master that is not the leader, or whose lease has run out, shows what Spark's
 // STANDBY shows: its own URL, empty lists and the status.
 func (h *Handler) sparkState() jsonObject {
-	st := h.opts.State.Status()
+	st := h.opts.State.Brief()
 	if st.State != StateAlive || !st.LeaseValid {
 		return masterState(st.URL, StateStandby, Cluster{}, h.opts.Now())
 	}
