@@ -58,7 +58,7 @@ func (c *Conn) PeerAddress() (frame.Address, bool) {
 func (c *Conn) Families() sparkmsg.FamilySet { return sparkmsg.FamilySet(c.families.Load()) }
 
 // SetTrusted raises the frame limit from Limits.MaxFrame to Limits.MaxTrustedFrame, from the next frame on. To be
-// called when the peer has registered.
+// called when the peer has registered; connections that were dialled begin so.
 func (c *Conn) SetTrusted() { c.trusted.Store(true) }
 
 // Outbox returns which pushes of the peer's outbox were written on this connection: all with first <= sequence <= last,

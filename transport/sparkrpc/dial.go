@@ -82,6 +82,7 @@ func (e *Endpoint) dialPeer(p *peer, retry bool) {
 		p.dialing = false
 		if p.live() == nil && !e.closed {
 			c := e.newConnLocked(nc, remoteHost(nc))
+			c.SetTrusted() // a peer is dialled because it has registered
 			e.attachLocked(c, p)
 			e.spawnLocked(func() { e.run(c) })
 			e.countConn(1)
