@@ -74,9 +74,9 @@ func (s *logSink) String() string {
 type network struct {
 	mu    sync.Mutex
 	cut   map[string]bool
-	hooks map[string]func(kind string) error // incoming, by address
-	out   map[string]func(kind string) error // outgoing, by address
-	ids   map[string]string                  // node id -> address
+	hooks map[string]func(kind string) error     // incoming, by address
+	out   map[string]func(to, kind string) error // outgoing, by address; to is a node id
+	ids   map[string]string                      // node id -> address
 }
 
 var errCut = errors.New("cut off by the test")
@@ -97,7 +97,7 @@ func (w *network) onDeliver(addr string, f func(kind string) error) {
 	w.hooks[addr] = f
 }
 
-func (w *network) onSend(addr string, f func(kind string) error) {
+func (w *network) onSendTo(addr string, f func(to, kind string) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.out[addr] = f
@@ -124,7 +124,7 @@ func (w *network) faults() raftnet.Faults {
 				return err
 			}
 			if f != nil {
-				return f(kind)
+				return f(to, kind)
 			}
 			return nil
 		},
@@ -154,12 +154,12 @@ type member struct {
 
 	mu       sync.Mutex
 	applied  []Applied
+	seen     map[string]bool // request ids applied
 	failed   map[string]error
 	elected  []uint64
 	deposed  []uint64
 	restored int
 	fatal    error
-	digests  map[uint64]string // state after the entry, by index
 }
 
 type cluster struct {
@@ -169,13 +169,13 @@ type cluster struct {
 	list    []string
 }
 
-const testTimeout = 250 * time.Millisecond
+const testTimeout = 300 * time.Millisecond
 
 // newCluster prepares masters; none is started.
 func newCluster(t *testing.T, count int) *cluster {
 	t.Helper()
 	c := &cluster{t: t, list: newHosts(count), net: &network{
-		hooks: make(map[string]func(string) error), out: make(map[string]func(string) error), ids: make(map[string]string),
+		hooks: make(map[string]func(string) error), out: make(map[string]func(string, string) error), ids: make(map[string]string),
 	}}
 	slices.Sort(c.list)
 	for _, addr := range c.list {
@@ -236,6 +236,9 @@ func (m *member) hooks() Hooks {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.applied = append(m.applied, batch...)
+			for _, a := range batch {
+				m.seen[a.Cmd.Header().RequestID] = true
+			}
 		},
 		ProposeFailed: func(cmd fsm.Command, err error) {
 			m.mu.Lock()
@@ -277,6 +280,7 @@ func (m *member) tryStart() error {
 	m.mux = portmux.Serve(ln, portmux.Handlers{Internal: inbox.Handle, Spark: func(c net.Conn) { c.Close() }}, cfg.Logger)
 	m.mu.Lock()
 	m.applied, m.elected, m.deposed, m.fatal, m.restored = nil, nil, nil, nil, 0
+	m.seen = make(map[string]bool)
 	m.mu.Unlock()
 	n, err := Start(cfg, inbox, m.hooks())
 	if err != nil {
@@ -302,18 +306,28 @@ func (m *member) start() {
 }
 
 // kill ends the process without a word: first nobody can connect, then all connections end.
-func (m *member) kill() {
-	if m.node == nil {
-		return
-	}
-	if err := m.mux.CloseListener(); err != nil {
-		m.t.Error(err)
-	}
-	m.node.Kill()
-	if err := m.mux.Close(); err != nil {
-		m.t.Error(err)
+func (m *member) kill() { <-m.killAside() }
+
+// killAside does not wait for the rests of the dead process; the channel is closed when they are gone.
+func (m *member) killAside() <-chan struct{} {
+	gone := make(chan struct{})
+	n, mux := m.node, m.mux
+	if n == nil {
+		close(gone)
+		return gone
 	}
 	m.node = nil
+	if err := mux.CloseListener(); err != nil {
+		m.t.Error(err)
+	}
+	go func() {
+		defer close(gone)
+		n.Kill()
+		if err := mux.Close(); err != nil {
+			m.t.Error(err)
+		}
+	}()
+	return gone
 }
 
 // stop ends the process in order.
@@ -402,12 +416,7 @@ func command() fsm.Command {
 func (m *member) has(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i := len(m.applied) - 1; i >= 0; i-- {
-		if m.applied[i].Cmd.Header().RequestID == id {
-			return true
-		}
-	}
-	return false
+	return m.seen[id]
 }
 
 func (m *member) failure(id string) error {
@@ -416,19 +425,43 @@ func (m *member) failure(id string) error {
 	return m.failed[id]
 }
 
-// propose gives a command to this master and waits until it is applied there.
-func (m *member) propose() string {
-	m.t.Helper()
-	cmd := command()
-	id := cmd.Header().RequestID
-	m.node.Propose(cmd)
-	eventually(m.t, "command "+id+" applied on "+m.addr, func() bool {
-		if err := m.failure(id); err != nil {
-			m.t.Fatalf("command %s failed: %v", id, err)
+// propose gets a command committed, whoever leads meanwhile, and returns its request id.
+func (c *cluster) propose() string {
+	c.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		l := c.leader()
+		cmd := command()
+		id := cmd.Header().RequestID
+		l.node.Propose(cmd)
+		for l.failure(id) == nil && time.Now().Before(end) {
+			if l.has(id) {
+				return id
+			}
+			time.Sleep(time.Millisecond)
 		}
-		return m.has(id)
-	})
-	return id
+	}
+	c.t.Fatal("no command could be committed in time")
+	return ""
+}
+
+// proposeMany gets count commands committed.
+func (c *cluster) proposeMany(count int) {
+	c.t.Helper()
+	for done := 0; done < count; {
+		l := c.leader()
+		ids := make([]string, 0, count-done)
+		for range count - done {
+			cmd := command()
+			ids = append(ids, cmd.Header().RequestID)
+			l.node.Propose(cmd)
+		}
+		for _, id := range ids {
+			eventually(c.t, "outcome of "+id, func() bool { return l.has(id) || l.failure(id) != nil })
+			if l.has(id) {
+				done++
+			}
+		}
+	}
 }
 
 // converge waits until all running masters have the same state, and checks that they applied the same entries.

@@ -90,8 +90,10 @@ func (n *Node) stopInstance(in *instance) error {
 		}
 	}
 	n.drain(in)
-	err := in.raft.Shutdown().Error()
-	return errors.Join(err, in.trans.Close())
+	down := in.raft.Shutdown()
+	// Its goroutines may hang in RPCs to masters that do not answer: end these first.
+	err := in.trans.Close()
+	return errors.Join(down.Error(), err)
 }
 
 // restartRaft ends raft and starts it again on the same stores; between runs while it is down. The state machine stays

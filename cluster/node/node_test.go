@@ -18,7 +18,7 @@ func TestALoneMasterLeadsAtOnceAndAfterARestart(t *testing.T) {
 	m.start()
 	c.leader()
 	t.Logf("fresh start to lease: %v", time.Since(began))
-	id := m.propose()
+	id := c.propose()
 	clusterID, nodeID := m.node.ClusterID(), m.node.NodeID()
 	m.kill()
 	began = time.Now()
@@ -51,7 +51,7 @@ func TestThreeFreshMastersFormOneClusterInAnyOrder(t *testing.T) {
 				c.members[k].start()
 			}
 			l := c.leader()
-			l.propose()
+			c.propose()
 			c.converge()
 			for _, m := range c.members {
 				if m.node.ClusterID() != l.node.ClusterID() || m.node.ClusterID() == "" {
@@ -110,7 +110,7 @@ func TestDifferingListsAreRefusedByNameOnBothSides(t *testing.T) {
 func TestAKilledLeaderIsReplaced(t *testing.T) {
 	t.Parallel()
 	c := startAll(t, 3, nil)
-	id := c.leader().propose()
+	id := c.propose()
 	rounds := 5
 	if testing.Short() {
 		rounds = 1
@@ -119,13 +119,14 @@ func TestAKilledLeaderIsReplaced(t *testing.T) {
 		old := c.leader()
 		eventually(t, "everybody watches everybody", func() bool { return c.connected() })
 		began := time.Now()
-		old.kill()
+		killed := old.killAside()
 		l := c.leader()
 		t.Logf("kill to lease: %v", time.Since(began))
+		<-killed
 		if !l.has(id) {
 			t.Error("the new leader is elected, but has not applied what was committed")
 		}
-		id = l.propose()
+		id = c.propose()
 		old.start()
 		c.converge()
 	}
@@ -176,7 +177,7 @@ func TestALeaderThatStopsInOrderHandsOver(t *testing.T) {
 	t.Parallel()
 	c := startAll(t, 3, nil)
 	l := c.leader()
-	l.propose()
+	c.propose()
 	eventually(t, "everybody watches everybody", func() bool { return c.connected() })
 	term := l.node.Status().Term
 	l.stop()
@@ -197,7 +198,7 @@ func TestAllMastersRestart(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			c := startAll(t, 3, nil)
-			id := c.leader().propose()
+			id := c.propose()
 			clusterID := c.leader().node.ClusterID()
 			for _, m := range c.members {
 				if how == "stop" && len(c.running()) > 2 {
@@ -213,7 +214,7 @@ func TestAllMastersRestart(t *testing.T) {
 				t.Errorf("after the restart: cluster %s, was %s; committed entry there: %v", l.node.ClusterID(), clusterID, l.has(id))
 			}
 			c.members[1].start()
-			l.propose()
+			c.propose()
 			c.converge()
 		})
 	}

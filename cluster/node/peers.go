@@ -20,6 +20,8 @@ type peer struct {
 	goneBoot string
 	// leftBoot is the boot id of a process that said goodbye.
 	leftBoot string
+	// poke ends a pause between dials: the peer has just shown that it is there.
+	poke chan struct{}
 }
 
 // peerTable holds the other masters. Records are copied out.
@@ -40,7 +42,7 @@ func (t *peerTable) add(addr string) bool {
 	if t.byAddr[addr] != nil {
 		return false
 	}
-	t.byAddr[addr] = &peer{addr: addr}
+	t.byAddr[addr] = &peer{addr: addr, poke: make(chan struct{}, 1)}
 	return true
 }
 
@@ -90,6 +92,18 @@ func (t *peerTable) wait() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.signal
+}
+
+// poke makes keepWatch dial an address at once.
+func (t *peerTable) poke(addr string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.byAddr[addr]; p != nil {
+		select {
+		case p.poke <- struct{}{}:
+		default:
+		}
+	}
 }
 
 func (t *peerTable) get(addr string) (peer, bool) {

@@ -21,7 +21,8 @@ func (n *Node) watch(addr string) {
 	if addr == n.cfg.Self || len(n.peers.list()) >= maxPeers || !n.peers.add(addr) {
 		return
 	}
-	n.spawn(func() { n.keepWatch(addr) })
+	p, _ := n.peers.get(addr)
+	n.spawn(func() { n.keepWatch(addr, p.poke) })
 }
 
 // wanted tells whether an address still belongs to somebody: the list, raft's configuration, or a member that moved.
@@ -37,7 +38,7 @@ func (n *Node) wanted(addr string) bool {
 	return false
 }
 
-func (n *Node) keepWatch(addr string) {
+func (n *Node) keepWatch(addr string, poke <-chan struct{}) {
 	wait := redialMin
 	for n.ctx.Err() == nil {
 		w, err := n.dialWatch(addr, watchDialTime)
@@ -55,6 +56,7 @@ func (n *Node) keepWatch(addr string) {
 		}
 		select {
 		case <-n.ctx.Done():
+		case <-poke:
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, redialMax)
@@ -100,20 +102,14 @@ func (n *Node) checkAnswer(addr string, theirs raftnet.Hello) error {
 	return nil
 }
 
-// considerFresh complains, loudly, when data and a lack of data meet: a master without data beside a cluster that has
-// some must not form a new one (R11).
+// considerFresh complains, loudly, when another master has lost its data (R11), belongs to another cluster, or has
+// another list. What a fresh master says about this is complainFresh.
 func (n *Node) considerFresh(theirs raftnet.Hello) {
 	mine := n.hello(raftnet.KindWatch)
 	switch {
-	case mine.Fresh && theirs.ClusterID != "":
-		if n.noise.allow("fresh here " + theirs.ClusterID) {
-			n.log.Error("this master has no data, but another one belongs to a cluster: it will not form a new cluster; it joins when raftctl peers add names its node id",
-				"cluster_id", "none", "node_id", n.nodeID, "other_cluster_id", theirs.ClusterID, "other_node_id", theirs.NodeID, "other_address", theirs.Address)
-		}
-		n.alarms.set("fresh", fmt.Sprintf("no data here (node %s, no cluster), but %s belongs to cluster %s: raftctl peers remove the old node, then peers add this one", n.nodeID, theirs.Address, theirs.ClusterID))
 	case mine.ClusterID != "" && theirs.Fresh:
-		if n.inConfiguration(theirs.NodeID) {
-			return // named, and about to hear of it
+		if len(n.inst.Load().raft.GetConfiguration().Configuration().Servers) == 0 || n.inConfiguration(theirs.NodeID) {
+			return // the cluster is just forming
 		}
 		if n.noise.allow("fresh there " + theirs.NodeID) {
 			n.log.Error("another master has no data and is no member of this cluster: was its data directory lost? it will not form a new cluster",
@@ -223,6 +219,7 @@ func (n *Node) serveWatch(c net.Conn, theirs raftnet.Hello) {
 	if theirs.ClusterID != "" && theirs.ClusterID == n.ClusterID() {
 		n.watch(theirs.Address) // a member may have moved to an address that no list of ours has
 	}
+	n.peers.poke(theirs.Address)
 	stopPings := n.ping(w)
 	err := w.read(func(m raftnet.WatchMessage) { n.fromWatcher(w, m) })
 	stopPings()
