@@ -15,6 +15,8 @@ type appSoft struct {
 	addr sparkmsg.Address
 	fam  sparkmsg.Family
 	conn uint64 // id of the connection on which it registered; 0 when it registered with an earlier leader
+	// claim is a registration at this driver's address that may be its own or that of a new driver; see claimAddress.
+	claim *claim
 
 	// attached: it registered, or acknowledged this leader, in this term.
 	attached   bool
@@ -24,6 +26,11 @@ type appSoft struct {
 	asking     bool
 	confirming bool
 	ending     bool // its end is on the way
+	gone       bool // its driver is known to be gone: nobody is at its address whom its end concerns
+	// away: its connection closed and it has not acknowledged this leader since. Its driver waits for MasterChanged, if it
+	// lives; what would be queued for it meanwhile could reach a new driver at its address instead.
+	away   bool
+	missed bool // messages were held back while it was away
 	// desc is the description to launch executors with, decoded once.
 	desc         *sparkmsg.ApplicationDescription
 	descErr      error
@@ -65,15 +72,30 @@ func (c *Core) registerApplication(conn Conn, families sparkmsg.FamilySet, m *sp
 		return
 	}
 	conn.SetTrusted()
-	keep := false
+	reg := &registration{conn: conn, families: families, addr: addr, desc: desc, payload: payload}
 	if old := c.view().ApplicationByDriver(toFSMAddress(addr)); old != nil {
-		soft := c.apps[old.ID]
-		keep = soft != nil && soft.conn != 0 && soft.conn == conn.ID()
+		c.registerAgain(reg, old)
+		return
 	}
+	c.proposeApplication(reg, false)
+}
+
+// registration is a RegisterApplication that has been found usable.
+type registration struct {
+	conn     Conn
+	families sparkmsg.FamilySet
+	addr     sparkmsg.Address
+	desc     *sparkmsg.ApplicationDescription
+	payload  []byte
+}
+
+// proposeApplication commits a registration; keep says that it repeats the one that holds its address.
+func (c *Core) proposeApplication(reg *registration, keep bool) {
+	conn, families, desc, addr := reg.conn, reg.families, reg.desc, reg.addr
 	cmd := fsm.RegisterApplication{
 		Meta: c.meta(), Name: desc.Name, User: desc.User, UIURL: desc.AppUIURL, Driver: toFSMAddress(addr),
 		MaxCores: toInt(desc.MaxCores), DefaultCores: c.defaultCores(), DefaultProfile: toFSMProfile(&desc.DefaultProfile),
-		InitialExecutorLimit: toInt(desc.InitialExecutorLimit), Payload: payload, Families: uint8(families), KeepID: keep,
+		InitialExecutorLimit: toInt(desc.InitialExecutorLimit), Payload: reg.payload, Families: uint8(families), KeepID: keep,
 	}
 	if cmd.DefaultProfile.MemoryMB == 0 {
 		cmd.DefaultProfile.MemoryMB = defaultExecutorMemoryMB
@@ -110,14 +132,14 @@ func (c *Core) applicationRegistered(conn Conn, families sparkmsg.FamilySet, add
 	a := c.appSoft(res.AppID, addr, families)
 	a.conn, a.desc = conn.ID(), desc
 	c.appAttached(a)
-	c.deps.Network.Send(addr, endpointAppClient, a.fam, &sparkmsg.RegisteredApplication{AppID: res.AppID, Master: c.selfRef()})
+	c.answerRegistration(a)
 	c.learnReach(addr, endpointAppClient)
 	c.findAppRelease(a, desc.AppUIURL)
 	c.needPlan()
 }
 
 func (c *Core) appAttached(a *appSoft) {
-	a.attached, a.lastAnswer = true, c.now()
+	a.attached, a.away, a.lastAnswer = true, false, c.now()
 	if a.await != nil {
 		a.await.stop()
 		a.await, c.lastAttach = nil, c.now()
@@ -132,13 +154,20 @@ func (c *Core) heardFrom(app *fsm.Application) {
 		soft.fam = pickFamily(sparkmsg.FamilySet(app.Families))
 	}
 	soft.lastAnswer = c.now()
-	if app.Confirmed || soft.confirming {
+	if !app.Confirmed {
+		c.confirm(soft)
+	}
+}
+
+// confirm commits that a driver knows its id.
+func (c *Core) confirm(a *appSoft) {
+	if a.confirming {
 		return
 	}
-	soft.confirming = true
-	c.propose("ConfirmApplication", fsm.ConfirmApplication{Meta: c.meta(), AppID: app.ID}, func(fsm.Result) {
-		soft.confirming = false
-	}, func(error) { soft.confirming = false })
+	a.confirming = true
+	c.propose("ConfirmApplication", fsm.ConfirmApplication{Meta: c.meta(), AppID: a.id}, func(fsm.Result) {
+		a.confirming = false
+	}, func(error) { a.confirming = false })
 }
 
 // unregisterApplication handles UnregisterApplication (B-110).

@@ -35,7 +35,7 @@ func (c *Core) sendEffects(effects []fsm.Effect) {
 				c.toApp(d, &sparkmsg.WorkerRemoved{ID: e.WorkerID, Host: e.Host, Message: e.Message})
 			}
 		case fsm.ApplicationRemoved:
-			c.toApp(e.Driver, &sparkmsg.ApplicationRemoved{Message: e.State.String()})
+			c.appRemoved(e.Driver, e.State)
 		case fsm.ApplicationFinished:
 			for _, w := range e.Workers {
 				c.toWorker(w, &sparkmsg.ApplicationFinished{ID: e.AppID})
@@ -62,9 +62,26 @@ func (c *Core) toWorker(ref fsm.WorkerRef, msg sparkmsg.Message) uint64 {
 	return c.deps.Network.Send(fromFSMAddress(ref.Address), endpointWorker, fam, msg)
 }
 
+// appRemoved tells a driver that its application was ended, unless its driver is known to be gone.
+func (c *Core) appRemoved(ref fsm.DriverRef, state fsm.AppState) {
+	a := c.apps[ref.AppID]
+	switch {
+	case a != nil && a.gone:
+	case a != nil && a.away, !c.deps.Network.Attached(fromFSMAddress(ref.Address)):
+		c.askWhetherRemoved(ref)
+	default:
+		c.toApp(ref, &sparkmsg.ApplicationRemoved{Message: state.String()})
+	}
+}
+
 func (c *Core) toApp(ref fsm.DriverRef, msg sparkmsg.Message) {
 	fam := pickFamily(sparkmsg.FamilySet(ref.Families))
-	if a := c.apps[ref.AppID]; a != nil && a.fam != sparkmsg.FamilyUnknown {
+	a := c.apps[ref.AppID]
+	if a != nil && a.away {
+		a.missed = true
+		return
+	}
+	if a != nil && a.fam != sparkmsg.FamilyUnknown {
 		fam = a.fam
 	}
 	c.deps.Network.Send(fromFSMAddress(ref.Address), endpointAppClient, fam, msg)

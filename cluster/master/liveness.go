@@ -111,10 +111,22 @@ func (c *Core) scanWorker(w *workerSoft, now time.Time) {
 		}
 		return
 	}
-	if now.Sub(w.lastSeen) > c.cfg.WorkerTimeout {
+	switch silent := now.Sub(w.lastSeen); {
+	case silent > c.cfg.WorkerTimeout:
 		c.deps.Log.Warn(fmt.Sprintf("Removing %s because we got no heartbeat in %d ms", w.id, c.cfg.WorkerTimeout.Milliseconds()))
 		c.removeWorkerOnce(w, fmt.Sprintf("Not receiving heartbeat for %d seconds", int(c.cfg.WorkerTimeout.Seconds())))
+	case silent > c.cfg.WorkerTimeout/2 && now.Sub(w.nudgedAt) > c.cfg.WorkerTimeout/4:
+		c.nudge(w, now)
 	}
+}
+
+// nudge asks a worker that sends no heartbeats to register again. Workers begin to send them when they get
+// RegisteredWorker, and MasterChanged ends their attempts to register: one that got only the latter, because the leader
+// with which it registered died before it could answer, would stay silent for ever.
+func (c *Core) nudge(w *workerSoft, now time.Time) {
+	w.nudgedAt = now
+	c.deps.Log.Warn("no heartbeat from a worker; asking it to register again", "worker_id", w.id, "silent", now.Sub(w.lastSeen).String())
+	c.deps.Network.Send(w.addr, endpointWorker, w.fam, &sparkmsg.ReconnectWorker{MasterURL: c.cfg.masterURL()})
 }
 
 // removeWorkerOnce removes a worker whose removal is not on its way already.
@@ -123,7 +135,16 @@ func (c *Core) removeWorkerOnce(w *workerSoft, reason string) {
 		return
 	}
 	w.removing = true
-	c.removeWorker(w.id, reason)
+	c.removeWorker(w.id, reason, true)
+}
+
+// workerGone removes a worker whose process is known to be gone.
+func (c *Core) workerGone(w *workerSoft, reason string) {
+	if w.removing {
+		return
+	}
+	w.removing = true
+	c.removeWorker(w.id, reason, false)
 }
 
 func (c *Core) scanApps(view state, now time.Time) {
@@ -167,6 +188,9 @@ func (c *Core) askDriver(a *appSoft) {
 				c.checkApp(a) // a fresh connection tells more
 			case yes.Value:
 				a.lastAnswer = c.now()
+				if a.away {
+					c.awaitApp(a)
+				}
 			default:
 				c.appGone(a, "its driver has ended the application client")
 			}
@@ -176,10 +200,14 @@ func (c *Core) askDriver(a *appSoft) {
 // ConnClosed takes the end of a connection. It is a hint, and only when it was the peer's last one: a fresh connection to
 // its advertised address shows whether it lives.
 func (c *Core) ConnClosed(peer sparkmsg.Address, last bool) {
-	if !c.alive() || !last {
+	if !c.alive() {
 		return
 	}
 	view := c.view()
+	if !last {
+		c.connGone(view, peer)
+		return
+	}
 	if w := view.WorkerByAddress(toFSMAddress(peer)); w != nil {
 		if soft := c.workers[w.ID]; soft != nil {
 			c.deps.Log.Info(peer.String()+" got disassociated; asking whether it lives", "worker_id", w.ID)
@@ -189,10 +217,24 @@ func (c *Core) ConnClosed(peer sparkmsg.Address, last bool) {
 	if app := view.ApplicationByDriver(toFSMAddress(peer)); app != nil {
 		if soft := c.apps[app.ID]; soft != nil {
 			c.deps.Log.Info(peer.String()+" got disassociated; asking whether it lives", "app_id", app.ID)
+			soft.away = true
 			c.checkApp(soft)
 		}
 	}
 	c.flush()
+}
+
+// connGone takes the end of one of several connections of a peer. A worker registers again by itself when it was the one
+// that mattered to it. A driver only waits (B-116), and which one mattered to it nobody here can tell.
+func (c *Core) connGone(view state, peer sparkmsg.Address) {
+	app := view.ApplicationByDriver(toFSMAddress(peer))
+	if app == nil {
+		return
+	}
+	if soft := c.apps[app.ID]; soft != nil {
+		soft.away = true
+		c.awaitApp(soft)
+	}
 }
 
 // checkWorkerAlive asks a worker whose connections are gone. Until it answers it gets no new work.
@@ -218,7 +260,7 @@ func (c *Core) checkWorkerAlive(w *workerSoft) {
 			c.reached[w.addr] = true
 			c.awaitWorker(w) // it gets MasterChanged and is counted attached when its list names the same id
 		case r == ProbeFalse || r == ProbeRefused && c.reached[w.addr]:
-			c.removeWorkerOnce(w, w.addr.String()+" got disassociated")
+			c.workerGone(w, w.addr.String()+" got disassociated")
 		default:
 			c.after(probeEvery, func() {
 				if c.workers[w.id] == w && !w.unreachableSince.IsZero() {
@@ -253,7 +295,7 @@ func (c *Core) checkApp(a *appSoft) {
 			a.probing = true
 			c.after(probeEvery, func() {
 				a.probing = false
-				if c.apps[a.id] == a && !c.deps.Network.Attached(a.addr) {
+				if c.apps[a.id] == a && a.away && a.await == nil {
 					c.checkApp(a)
 				}
 			})

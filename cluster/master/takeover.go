@@ -105,17 +105,28 @@ func (c *Core) resendOwed(view state) {
 			c.toWorker(w.Ref(), &sparkmsg.ApplicationFinished{ID: a.ID})
 		}
 		if a.State != fsm.AppFinished && view.ApplicationByDriver(a.Driver) == nil {
-			c.toApp(a.Ref(), &sparkmsg.ApplicationRemoved{Message: a.State.String()})
+			c.askWhetherRemoved(a.Ref())
 		}
 		return true
 	})
 	view.ActiveApplications(func(a *fsm.Application) bool {
-		view.RemovedExecutors(a.ID, func(e *fsm.RemovedExecutor) bool {
-			if e.EndedAtMillis >= since {
-				c.toApp(a.Ref(), executorEnded(e))
-			}
-			return true
-		})
+		c.resendEnds(view, a, since)
+		return true
+	})
+}
+
+// askWhetherRemoved lets a driver name its application, so that it is told of its end on that connection (endStranger).
+// The news itself must not be queued for an address: a new driver there would take it for its own end.
+func (c *Core) askWhetherRemoved(ref fsm.DriverRef) {
+	c.sendMasterChanged(fromFSMAddress(ref.Address), endpointAppClient, pickFamily(sparkmsg.FamilySet(ref.Families)))
+}
+
+// resendEnds repeats to a driver which of its executors have ended since a moment.
+func (c *Core) resendEnds(view state, a *fsm.Application, since int64) {
+	view.RemovedExecutors(a.ID, func(e *fsm.RemovedExecutor) bool {
+		if e.EndedAtMillis >= since {
+			c.toApp(a.Ref(), executorEnded(e))
+		}
 		return true
 	})
 }
@@ -252,11 +263,18 @@ func (c *Core) masterChangeAcknowledged(conn Conn, from *sparkmsg.Address, famil
 		if from == nil {
 			return
 		}
-		if app := view.ApplicationByDriver(toFSMAddress(*from)); app != nil {
-			soft := c.appSoft(app.ID, *from, families)
-			c.deps.Network.Send(*from, endpointAppClient, soft.fam, &sparkmsg.RegisteredApplication{AppID: app.ID, Master: c.selfRef()})
-			c.appBack(soft)
+		app := view.ApplicationByDriver(toFSMAddress(*from))
+		if app == nil || c.settleClaim(conn, app, "") {
+			return
 		}
+		if app.Confirmed {
+			// The driver of that application knows its id. This is a new driver at its address; it will register.
+			c.deps.Log.Info("an unregistered driver answers at the address of an application", "driver", from.String(), "app_id", app.ID)
+			return
+		}
+		soft := c.appSoft(app.ID, *from, families)
+		c.answerRegistration(soft)
+		c.appBack(soft)
 		return
 	}
 	app := view.Application(m.AppID)
@@ -271,6 +289,7 @@ func (c *Core) masterChangeAcknowledged(conn Conn, from *sparkmsg.Address, famil
 		c.deps.Log.Info("Application has been re-registered: " + app.ID)
 	}
 	c.heardFrom(app)
+	c.settleClaim(conn, app, m.AppID)
 	c.appBack(soft)
 }
 
@@ -279,6 +298,7 @@ func (c *Core) appBack(a *appSoft) {
 	c.learnReach(a.addr, endpointAppClient)
 	if app := c.view().Application(a.id); app != nil {
 		c.findAppRelease(a, app.UIURL)
+		c.catchUpApp(a, app)
 	}
 	c.needPlan()
 }
