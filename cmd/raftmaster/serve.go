@@ -3,4 +3,4 @@ package main
 import "raftmaster/cluster/server"
 
 // serve runs one master.
-var serve = runServer(server.Run)
+var serve runServer = server.Run
