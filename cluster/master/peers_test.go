@@ -136,6 +136,7 @@ type fakeApp struct {
 	families sparkmsg.FamilySet
 	conn     *fakeConn
 	id       string
+	claims   int // MasterChanged that came on conn and were acknowledged
 }
 
 // app makes the application of driver number n: executors of one core and 1 GiB. It has said nothing yet.
@@ -172,7 +173,7 @@ func (a *fakeApp) online() {
 	a.w.net.reach[a.addr] = ProbeTrue
 	a.w.net.attached[a.addr] = true
 	a.w.net.asks[a.addr] = func(sparkmsg.Message) (sparkmsg.Message, error) { return &sparkmsg.Boolean{Value: true}, nil }
-	a.conn = a.w.conn(a.addr)
+	a.conn, a.claims = a.w.conn(a.addr), 0
 }
 
 // joinedApp makes an application and registers it.
@@ -189,6 +190,11 @@ func (w *world) joinedApp(n int, change ...func(*sparkmsg.ApplicationDescription
 func (a *fakeApp) say(msg sparkmsg.Message) {
 	a.w.core.OneWay(a.conn, &a.addr, a.families, msg)
 	a.w.settle()
+	// A question on its own connection is answered at once, with the id that the driver has.
+	if n := len(pushed[*sparkmsg.MasterChanged](a.conn)); n > a.claims {
+		a.claims = n
+		a.acknowledge()
+	}
 }
 
 // register sends RegisterApplication and, like Spark's client, believes the last answer.
