@@ -182,7 +182,7 @@ func (c *checker) application(id string) *fsm.Application {
 // mayEnd tells whether a living driver's application may end by the master's decision: too many failures, or a driver
 // that could not be reached for as long as it takes.
 func (c *checker) mayEnd(d *driver, app *fsm.Application) bool {
-	if d.unregistered || d.undialable != dialled {
+	if d.unregistered || d.wasUndialable {
 		return true
 	}
 	if app != nil && strings.Contains(app.EndReason, "executors failed") {

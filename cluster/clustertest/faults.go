@@ -330,4 +330,7 @@ func (s *Sim) heal() {
 			w.resume()
 		}
 	}
+	for _, p := range s.peers() {
+		p.undialable = dialled
+	}
 }

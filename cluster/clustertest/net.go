@@ -75,6 +75,8 @@ type proc struct {
 	afterEvent func()
 	// undialable is how connections to it end when masters try; dialled means that they succeed.
 	undialable dialResult
+	// wasUndialable: they did so until the faults were healed.
+	wasUndialable bool
 }
 
 // run executes something in a process, once it is not stopped.

@@ -62,7 +62,7 @@ func newPeer(s *Sim, name, endpoint string, addr sparkmsg.Address, fam sparkmsg.
 	p := &peer{has: endpoint, fam: fam, fams: sparkmsg.SetOf(fam), out: map[sparkmsg.Address]*peerConn{}}
 	p.proc = &proc{s: s, name: name, addr: addr}
 	if s.chance(s.opt.Faults.Undialable) {
-		p.undialable = dialUnreachable
+		p.undialable, p.wasUndialable = dialUnreachable, true
 		if s.chance(0.5) {
 			p.undialable = dialRefused
 		}

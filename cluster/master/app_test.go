@@ -160,6 +160,7 @@ func TestB102_NewDriverOnAnOldPortGetsANewID(t *testing.T) {
 	fw.runAll()
 	young := w.app(1)
 	young.register()
+	young.say(&sparkmsg.MasterChangeAcknowledged{}) // asked which application it has, it names none
 	if young.id == old.id {
 		t.Fatalf("both drivers have id %s", old.id)
 	}

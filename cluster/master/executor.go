@@ -106,11 +106,12 @@ func (c *Core) launchOverdue(workerID string, key fsm.ExecutorKey) {
 	}
 	delete(w.launches, key)
 	e := c.view().Executor(key)
-	if e == nil || e.WorkerID != workerID || e.State != fsm.ExecutorLaunching {
+	if e == nil || e.WorkerID != workerID || e.State == fsm.ExecutorRunning {
 		return
 	}
-	if !e.Delivered {
-		c.deps.Log.Warn("a launch was never received; it is ended and planned again", "app_id", key.AppID, "executor_id", key.ExecID, "worker_id", workerID)
+	// A worker refuses in silence what reaches it after it was decommissioned (B-068, G-34).
+	if !e.Delivered || e.State == fsm.ExecutorDecommissioned {
+		c.deps.Log.Warn("a launch was never received or was refused; it is ended", "app_id", key.AppID, "executor_id", key.ExecID, "worker_id", workerID)
 		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: workerID, Missing: []fsm.ExecutorKey{key}},
 			func(fsm.Result) { c.needPlan() }, nil)
 		return

@@ -310,7 +310,7 @@ func (c *Core) appGone(a *appSoft, why string) {
 	if a.ending {
 		return
 	}
-	a.ending = true
+	a.ending, a.gone = true, true
 	c.finishApplication(a.id, fsm.AppFailed, why)
 }
 

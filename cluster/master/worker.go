@@ -31,6 +31,7 @@ type workerSoft struct {
 	launches map[fsm.ExecutorKey]*launch
 
 	unreachableSince time.Time
+	nudgedAt         time.Time // when it was last asked to register again because it sends no heartbeats
 	probing          bool
 	removing         bool // its removal is on the way
 	releaseAsked     bool
@@ -147,6 +148,9 @@ func (c *Core) proposeWorker(conn Conn, families sparkmsg.FamilySet, m *sparkmsg
 			}
 			c.deps.Observer.Event("worker", m.ID, "registered")
 			c.workerRegistered(conn, families, m, addr, false)
+			if res.Outcome == fsm.WorkerRevived {
+				c.workers[m.ID].usable = false // it still runs what was written off: its list comes first
+			}
 		}
 	}, func(err error) {
 		if refusal(err) {
@@ -203,17 +207,14 @@ func (c *Core) heartbeat(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.Hea
 	if !c.alive() {
 		return
 	}
-	if w := c.workers[m.WorkerID]; w != nil {
-		w.lastSeen = c.now()
-		if w.attached || w.await != nil {
+	if known := c.view().Worker(m.WorkerID); known != nil && known.State != fsm.WorkerDead {
+		if w := c.workers[m.WorkerID]; w != nil {
+			w.lastSeen = c.now()
 			if !w.unreachableSince.IsZero() {
 				w.unreachableSince = time.Time{}
 				c.needPlan() // it may be given work again
 			}
-			return
 		}
-	}
-	if known := c.view().Worker(m.WorkerID); known != nil && known.State != fsm.WorkerDead {
 		return
 	}
 	c.deps.Log.Warn(fmt.Sprintf("Got heartbeat from unregistered worker %s. Asking it to re-register.", m.WorkerID))
@@ -243,7 +244,10 @@ func (c *Core) workerDecommissioning(conn Conn, families sparkmsg.FamilySet, m *
 }
 
 // removeWorker declares a worker lost (B-060).
-func (c *Core) removeWorker(id, reason string) {
+//
+// One that was only silent may live on behind a broken network, and later ask nobody but its last master (B-023): it is
+// told of this leader until it answers or its DEAD entry is dropped.
+func (c *Core) removeWorker(id, reason string, mayLive bool) {
 	w := c.view().Worker(id)
 	if w == nil || w.State == fsm.WorkerDead {
 		return
@@ -252,6 +256,9 @@ func (c *Core) removeWorker(id, reason string) {
 	c.propose("RemoveWorker", fsm.RemoveWorker{Meta: c.meta(), ID: id, Reason: reason}, func(fsm.Result) {
 		c.deps.Observer.Event("worker", id, "lost: "+reason)
 		c.dropWorker(id)
+		if mayLive {
+			c.awaitWorker(c.workerSoft(id, fromFSMAddress(w.Address), sparkmsg.FamilySet(w.Families)))
+		}
 		c.needPlan()
 	}, func(error) {
 		if soft := c.workers[id]; soft != nil {
