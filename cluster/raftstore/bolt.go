@@ -59,14 +59,30 @@ func checkBolt(path string) error {
 		if tx.Size() > info.Size() {
 			return damaged(path, fmt.Sprintf("truncated: %d of %d bytes are there", info.Size(), tx.Size()), backupHint)
 		}
-		return tx.ForEach(func(name []byte, _ *bbolt.Bucket) error {
-			if !buckets[string(name)] {
-				return fmt.Errorf("%w: %s: a bolt database with a bucket %q; is this the right data directory?", ErrForeign, path, name)
-			}
-			return nil
-		})
+		return walk(path, tx)
 	})
 	return errors.Join(err, db.Close())
+}
+
+// walk reads every page that is in use. bbolt does so, too, when it opens a file for writing, but in a goroutine of its
+// own, where a panic ends the process; here it can be caught.
+func walk(path string, tx *bbolt.Tx) error {
+	err := tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+		if !buckets[string(name)] {
+			return fmt.Errorf("%w: %s: a bolt database with a bucket %q; is this the right data directory?", ErrForeign, path, name)
+		}
+		return b.ForEach(func(_, _ []byte) error { return nil })
+	})
+	if err != nil {
+		return err
+	}
+	for bad := range tx.Check() {
+		err = errors.Join(err, bad)
+	}
+	if err != nil {
+		return damaged(path, err.Error(), backupHint)
+	}
+	return nil
 }
 
 func boltError(path string, err error) error {

@@ -116,8 +116,8 @@ func (s *Store) checkTogether() error {
 	}
 	for _, name := range []string{logFile, stableFile} {
 		path := filepath.Join(s.dir, name)
-		if _, err := os.Stat(path); err != nil {
-			return damaged(path, "missing, although this node belongs to cluster "+s.identity.ClusterID, backupHint)
+		if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+			return damaged(path, "missing or empty, although this node belongs to cluster "+s.identity.ClusterID, backupHint)
 		}
 	}
 	return nil
