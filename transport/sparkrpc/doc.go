@@ -3,7 +3,7 @@
 //
 // Contract:
 //
-//   - A connection is known by the listening address that its frames carry as sender (WIRE: the sender address is the
+//   - A connection is known by the listening address that its frames carry as sender (in Spark the sender address is the
 //     listening address, not the TCP source port). Pushes to a peer travel on the live connection that was named last;
 //     without one the advertised address is dialled. Replies travel on the connection of their ask.
 //   - Each peer has one ordered outbox. What was queued stays queued, in order, when a connection breaks, and goes out

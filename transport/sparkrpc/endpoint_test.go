@@ -162,7 +162,7 @@ func TestSilentPeerIsDialledAndAnswersThere(t *testing.T) {
 	if _, _, msg := p.nextMessage(); msg.(*sparkmsg.KillDriver).DriverID != "d1" {
 		t.Fatalf("message %#v", msg)
 	}
-	// It asks and is answered on the connection that we opened (WIRE 3.3).
+	// It asks and is answered on the connection that we opened.
 	p.ask(9, "Master", &sparkmsg.RequestDriverStatus{DriverID: "x"})
 	if f := p.mustNext(); f.Type != frame.RPCResponse || f.RequestID != 9 {
 		t.Fatalf("got %v", f.Type)

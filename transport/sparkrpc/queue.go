@@ -55,7 +55,7 @@ func (q *pushQueue) shrink() {
 	}
 }
 
-// Weights of messages in bytes, near what they take on the wire (WIRE: a launch takes about 4 KB).
+// Weights of messages in bytes, near what they take on the wire (a real launch takes about 4 KB).
 const (
 	baseWeight   = 1 << 10
 	launchWeight = 4 << 10
