@@ -222,17 +222,35 @@ func (s survey) knownLeader() *webui.Leader {
 	return out
 }
 
+// A leader that everybody names but that does not confirm itself has often been elected a moment ago: it is asked again
+// this often before it counts as none.
+const (
+	confirmTries = 10
+	confirmPause = 100 * time.Millisecond
+)
+
 // findLeader gives the leader's endpoint: one that was given, else the web URL that the others know it by.
 func (c *client) findLeader(ctx context.Context, s survey) (string, error) {
 	if l := s.leader(); l != nil {
 		return l.endpoint, nil
 	}
 	known := s.knownLeader()
-	if known != nil && known.WebURL != "" {
+	for try := 0; known != nil && known.WebURL != "" && try < confirmTries; try++ {
 		var st webui.Status
-		err := c.get(ctx, known.WebURL, "/v1/status", &st)
-		if err == nil && st.State == webui.StateAlive && st.LeaseValid {
+		if err := c.get(ctx, known.WebURL, "/v1/status", &st); err != nil {
+			break
+		}
+		if st.State == webui.StateAlive && st.LeaseValid {
 			return known.WebURL, nil
+		}
+		if st.Leader == nil {
+			break
+		}
+		known = st.Leader
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(confirmPause):
 		}
 	}
 	return "", noLeaderError(s)

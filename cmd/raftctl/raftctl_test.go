@@ -331,3 +331,16 @@ func TestNotARaftmaster(t *testing.T) {
 	defer teapot.Close()
 	check(t, ctl(t, nil, "--endpoints", teapot.URL, "status"), exitError, "404")
 }
+
+// A leader that was elected a moment ago is waited for, briefly.
+func TestLeaderThatIsTakingOver(t *testing.T) {
+	ms := newCluster(t)
+	ms[0].status.State, ms[0].status.LeaseValid = webui.StateStandby, false
+	timer := time.AfterFunc(250*time.Millisecond, func() {
+		ms[0].mu.Lock()
+		defer ms[0].mu.Unlock()
+		ms[0].status.State, ms[0].status.LeaseValid = webui.StateAlive, true
+	})
+	defer timer.Stop()
+	check(t, ctl(t, nil, "--endpoints", endpoints(ms[1:]), "leader"), exitOK, "a:7077")
+}

@@ -116,15 +116,43 @@ func (p *program) runDev(o devOptions) (err error) {
 	defer stop()
 	p.printDev(cfgs, dir)
 
+	return p.runCluster(ctx, o, cfgs, dir, log)
+}
+
+// runCluster runs everything until ctx ends or a part fails. Then it stops the workers first and the masters one after
+// the other, so that each can hand leadership to one that is still there.
+func (p *program) runCluster(ctx context.Context, o devOptions, cfgs []config.Config, dir string, log hclog.Logger) error {
 	group, gctx := errgroup.WithContext(ctx)
+	workersDone := make(chan struct{})
+	group.Go(func() error {
+		defer close(workersDone)
+		return p.runWorkers(gctx, o, cfgs[0].ClusterURL(), dir, log)
+	})
+	stops := make([]func(), 0, len(cfgs))
 	for i, cfg := range cfgs {
 		mlog := log.Named("master" + strconv.Itoa(i+1))
+		mctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		done := make(chan struct{})
+		stops = append(stops, func() { cancel(); <-done })
 		group.Go(func() error {
+			defer close(done)
 			p.announce(mlog, cfg)
-			return p.supervise(gctx, cfg, mlog)
+			err := p.supervise(mctx, cfg, mlog)
+			if mctx.Err() != nil {
+				// It is logged. The last master has nobody left to hand leadership to.
+				return nil
+			}
+			return err
 		})
 	}
-	group.Go(func() error { return p.runWorkers(gctx, o, cfgs[0].ClusterURL(), dir, log) })
+	group.Go(func() error {
+		<-gctx.Done()
+		<-workersDone
+		for _, stop := range stops {
+			stop()
+		}
+		return nil
+	})
 	return group.Wait()
 }
 
