@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"testing"
 	"testing/iotest"
 
@@ -203,4 +204,41 @@ func FuzzRestore(f *testing.F) {
 			t.Fatal("the digest differs")
 		}
 	})
+}
+
+// TestGoldenSnapshot: a snapshot of a released format stays readable, and its state is still written as the same bytes.
+func TestGoldenSnapshot(t *testing.T) {
+	const file = "testdata/snapshots/format-1.snap"
+	if *update {
+		var all []fsm.Command
+		for _, c := range kindCases() {
+			if c.name == "Executor" || c.name == "Globals" {
+				all = append(all, c.commands...)
+			}
+		}
+		late := benchApp(2, 1, nil)
+		all = append(all, late, fsm.FinishApplication{AppID: "app-20260102030405-0001", State: fsm.AppFinished}, benchWorker(9),
+			fsm.RemoveWorker{ID: benchWorker(9).ID, Reason: "no heartbeat"}, fsm.ExecutorChanged{AppID: "app-20260102030405-0000",
+				ExecID: 0, State: fsm.ExecutorLost}, fsm.PlaceExecutors{Placements: []fsm.Placement{{AppID: "app-20260102030405-0000",
+				WorkerID: benchWorker(1).ID, Cores: 1, MemoryMB: 64, Resources: []fsm.Resource{{Name: "gpu", Addresses: []string{"0"}}}}}})
+		if err := os.WriteFile(file, snapshotOf(t, machineOf(t, all)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := fsm.Restore(bytes.NewReader(golden))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fsm.Totals{Workers: fsm.Counts{Alive: 1, Dead: 1}, Cores: 16, CoresUsed: 1, MemoryMB: 65536, MemoryUsedMB: 64,
+		AppsRunning: 1, AppsCompleted: 1, ExecutorsLaunching: 1}
+	if got := m.View().Totals(); got != want {
+		t.Errorf("it shows %+v", got)
+	}
+	if !bytes.Equal(snapshotOf(t, m), golden) {
+		t.Error("its state is written as other bytes: that needs a new format version")
+	}
 }
