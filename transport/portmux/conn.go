@@ -39,6 +39,13 @@ func (c *conn) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
+// PlainTCP returns the TCP connection underneath, to which this one adds nothing once the first byte has been read again;
+// nil when it is not TCP. Closing has to go through this connection.
+func (c *conn) PlainTCP() *net.TCPConn {
+	tcp, _ := c.Conn.(*net.TCPConn)
+	return tcp
+}
+
 // Close closes the connection, once.
 func (c *conn) Close() error {
 	c.once.Do(func() {
