@@ -55,6 +55,8 @@ type Hello struct {
 	// Fresh: the node has neither a cluster id nor any raft state.
 	Fresh                    bool
 	WebURL, RESTURL, Version string
+	// LeaderID is the node that the sender takes for the leader, "" when it knows none.
+	LeaderID string
 	// Refused is set in the answer of a node that does not want the connection, and says why.
 	Refused string
 }
@@ -86,6 +88,7 @@ func AppendHello(b []byte, h Hello) []byte {
 	for _, s := range list {
 		body = appendString(body, s)
 	}
+	body = appendString(body, h.LeaderID)
 	b = append(b, Magic, ProtocolVersion)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
 	return append(b, body...)
@@ -131,6 +134,7 @@ func parseHello(body []byte) (Hello, error) {
 	for i := uint64(0); i < n && f.err == nil; i++ {
 		h.Cluster = append(h.Cluster, f.string())
 	}
+	h.LeaderID = f.string()
 	if f.err != nil {
 		return Hello{}, fmt.Errorf("%w: handshake: %w", ErrProtocol, f.err)
 	}
