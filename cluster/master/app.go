@@ -143,6 +143,7 @@ func (c *Core) appAttached(a *appSoft) {
 	if a.await != nil {
 		a.await.stop()
 		a.await, c.lastAttach = nil, c.now()
+		c.remind(a)
 	}
 }
 
@@ -172,7 +173,7 @@ func (c *Core) confirm(a *appSoft) {
 
 // unregisterApplication handles UnregisterApplication (B-110).
 func (c *Core) unregisterApplication(m *sparkmsg.UnregisterApplication) {
-	if !c.alive() {
+	if !c.leader {
 		return
 	}
 	c.deps.Log.Info("Received unregister request from application " + m.AppID)
@@ -216,7 +217,7 @@ func (c *Core) requestExecutors(m *sparkmsg.RequestExecutors, reply func(sparkms
 	app := c.view().Application(m.AppID)
 	if app == nil || app.State.Finished() {
 		c.deps.Log.Warn("Unknown application " + m.AppID + " requested executors")
-		reply(&sparkmsg.Boolean{Value: false}, nil)
+		c.replyFromState(reply, false)
 		return
 	}
 	c.heardFrom(app)
@@ -233,12 +234,21 @@ func (c *Core) requestExecutors(m *sparkmsg.RequestExecutors, reply func(sparkms
 	}, func(err error) { reply(nil, err) })
 }
 
+// replyFromState answers from the state, without a command that would show that this master still leads.
+func (c *Core) replyFromState(reply func(sparkmsg.Message, error), value bool) {
+	if !c.deps.Lease() {
+		reply(nil, errNotLeader)
+		return
+	}
+	reply(&sparkmsg.Boolean{Value: value}, nil)
+}
+
 // killExecutors handles KillExecutors (B-130).
 func (c *Core) killExecutors(m *sparkmsg.KillExecutors, reply func(sparkmsg.Message, error)) {
 	app := c.view().Application(m.AppID)
 	if app == nil || app.State.Finished() {
 		c.deps.Log.Warn("Unregistered application " + m.AppID + " requested us to kill executors!")
-		reply(&sparkmsg.Boolean{Value: false}, nil)
+		c.replyFromState(reply, false)
 		return
 	}
 	c.heardFrom(app)

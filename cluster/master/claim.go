@@ -46,6 +46,7 @@ func (c *Core) registerAgain(reg *registration, old *fsm.Application) {
 // that the answer is about all its connections. A driver that does not answer tries again by itself (B-106).
 func (c *Core) claimAddress(soft *appSoft, reg *registration) {
 	soft.claim = &claim{reg: reg, conn: reg.conn.ID()}
+	soft.away = true // nothing of the old application to a new driver
 	reg.conn.Push(endpointAppClient, pickFamily(reg.families), &sparkmsg.MasterChanged{Master: c.selfRef(), MasterWebUIURL: c.cfg.WebUIURL})
 }
 

@@ -33,6 +33,8 @@ type Core struct {
 	apps    map[string]*appSoft    // by application id
 	reached map[sparkmsg.Address]bool
 
+	dropped bool // messages were dropped in a lapse of the lease
+
 	pending    map[string]pending // by request id
 	requestSeq uint64
 
@@ -90,6 +92,7 @@ func (c *Core) forget() {
 	c.pending = map[string]pending{}
 	c.plan = planState{}
 	c.lastAttach = time.Time{}
+	c.dropped = false
 }
 
 // Elected makes this master the leader of a term. Everything committed before is applied already.

@@ -69,6 +69,11 @@ func (c *Core) askStandby(msg sparkmsg.Message, reply func(sparkmsg.Message, err
 		return false
 	}
 	switch m := msg.(type) {
+	case *sparkmsg.ExecutorStateChanged, *sparkmsg.RequestExecutors, *sparkmsg.KillExecutors:
+		if c.leader {
+			return false // the lease may have lapsed for a moment; the commit shows who leads
+		}
+		reply(nil, errNotLeader)
 	case *sparkmsg.RequestSubmitDriver:
 		reply(&sparkmsg.SubmitDriverResponse{Message: c.notAlive("accept driver submissions")}, nil)
 	case *sparkmsg.RequestKillDriver:

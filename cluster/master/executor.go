@@ -19,6 +19,7 @@ const (
 // launch is an executor that this leader told a worker to start.
 type launch struct {
 	seq     uint64 // place in the worker's outbox
+	at      time.Time
 	overdue *timer
 }
 
@@ -34,9 +35,7 @@ func (c *Core) executorChanged(from *sparkmsg.Address, m *sparkmsg.ExecutorState
 			if soft := c.workers[worker]; soft != nil {
 				soft.lastSeen = c.now()
 			}
-			if m.State != sparkmsg.ExecutorLaunching {
-				c.forgetLaunch(worker, key)
-			}
+			c.launchSeen(worker, key, m.State)
 		}
 	}
 	if view.Executor(key) == nil {
@@ -45,7 +44,7 @@ func (c *Core) executorChanged(from *sparkmsg.Address, m *sparkmsg.ExecutorState
 			// A launch that was written off has arrived after all.
 			c.toWorker(w.Ref(), &sparkmsg.KillExecutor{MasterURL: c.cfg.masterURL(), AppID: m.AppID, ExecID: m.ExecID})
 		}
-		reply(&sparkmsg.Boolean{Value: true}, nil)
+		c.replyFromState(reply, true)
 		return
 	}
 	cmd := fsm.ExecutorChanged{
@@ -69,7 +68,7 @@ func (c *Core) executorChanged(from *sparkmsg.Address, m *sparkmsg.ExecutorState
 // launched notes what was just sent to a worker; receipts are asked for behind the whole batch.
 func (c *Core) launched(w *workerSoft, key fsm.ExecutorKey, seq uint64) {
 	term := c.term
-	w.launches[key] = &launch{seq: seq, overdue: c.after(runningTimeout, func() {
+	w.launches[key] = &launch{seq: seq, at: c.now(), overdue: c.after(runningTimeout, func() {
 		if c.term == term {
 			c.launchOverdue(w.id, key)
 		}
@@ -104,13 +103,14 @@ func (c *Core) launchOverdue(workerID string, key fsm.ExecutorKey) {
 	if w == nil {
 		return
 	}
-	delete(w.launches, key)
 	e := c.view().Executor(key)
 	if e == nil || e.WorkerID != workerID || e.State == fsm.ExecutorRunning {
 		return
 	}
-	// A worker refuses in silence what reaches it after it was decommissioned (B-068, G-34).
-	if !e.Delivered || e.State == fsm.ExecutorDecommissioned {
+	// A worker refuses in silence what reaches it after it was decommissioned, or while it takes another master for its
+	// own (B-047, B-068, G-34). Only one that sends its heartbeats here has had a chance to run the executor.
+	l := w.launches[key]
+	if !e.Delivered || e.State == fsm.ExecutorDecommissioned || l == nil || !w.beatAt.After(l.at) {
 		c.deps.Log.Warn("a launch was never received or was refused; it is ended", "app_id", key.AppID, "executor_id", key.ExecID, "worker_id", workerID)
 		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: workerID, Missing: []fsm.ExecutorKey{key}},
 			func(fsm.Result) { c.needPlan() }, nil)
@@ -123,6 +123,20 @@ func (c *Core) launchOverdue(workerID string, key fsm.ExecutorKey) {
 			c.deps.Observer.Event("app", key.AppID, reason)
 			c.needPlan()
 		}, nil)
+}
+
+// launchSeen ends the watch over a launch of which the worker has spoken. Its place in the outbox is kept while the
+// executor lives: a list that was made before the launch may still be on its way.
+func (c *Core) launchSeen(workerID string, key fsm.ExecutorKey, state sparkmsg.ExecutorState) {
+	switch {
+	case state == sparkmsg.ExecutorLaunching:
+	case state.Finished():
+		c.forgetLaunch(workerID, key)
+	default:
+		if w := c.workers[workerID]; w != nil && w.launches[key] != nil {
+			w.launches[key].overdue.stop()
+		}
+	}
 }
 
 // forgetLaunch drops the watch over a launch whose end is known.

@@ -36,9 +36,22 @@ func (c *Core) scan() {
 	if !c.alive() {
 		return
 	}
+	if c.dropped {
+		c.dropped = false
+		c.deps.Log.Warn("the lease had lapsed and messages were dropped; every peer is asked again", "term", c.term)
+		c.takeOver()
+	}
 	view := c.view()
 	c.scanWorkers(view, now)
 	c.scanApps(view, now)
+}
+
+// PushesDropped takes the news that messages to peers were dropped because the lease had lapsed. If this master leads on in
+// the same term, what its peers have missed is made good as in a take-over.
+func (c *Core) PushesDropped() {
+	if c.leader {
+		c.dropped = true
+	}
 }
 
 // noticePause finds out whether this process was stopped (SIGSTOP, a suspended machine). What peers said meanwhile waits
@@ -200,7 +213,7 @@ func (c *Core) askDriver(a *appSoft) {
 // ConnClosed takes the end of a connection. It is a hint, and only when it was the peer's last one: a fresh connection to
 // its advertised address shows whether it lives.
 func (c *Core) ConnClosed(peer sparkmsg.Address, last bool) {
-	if !c.alive() {
+	if !c.leader {
 		return
 	}
 	view := c.view()

@@ -58,15 +58,15 @@ func TestB040_HintIsWorthlessWhileOtherConnectionsLive(t *testing.T) {
 	}
 }
 
-// A hint at a master that does not lead, or has no lease, has no consequence.
-func TestB040_HintAtAMasterWithoutLeaseIsIgnored(t *testing.T) {
+// A hint at a master that does not lead has no consequence.
+func TestB040_HintAtAStandbyIsIgnored(t *testing.T) {
 	w := newWorld(t)
 	fw := w.joined(1)
 	probes := w.net.probed[fw.addr]
-	*w.lease = false
+	w.core.Deposed(2)
 	fw.close()
 	if w.net.probed[fw.addr] != probes {
-		t.Error("a master without a lease asked")
+		t.Error("a standby asked")
 	}
 }
 

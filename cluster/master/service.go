@@ -173,6 +173,9 @@ func (s *Service) Elected(term uint64, reason string) {
 // Deposed see Applied.
 func (s *Service) Deposed(term uint64) { s.Post(func() { s.core.Deposed(term) }) }
 
+// PushesDropped see Core.
+func (s *Service) PushesDropped() { s.Post(func() { s.core.PushesDropped() }) }
+
 // Status asks the Core for its soft state.
 func (s *Service) Status(ctx context.Context) (Status, error) {
 	answer := make(chan Status, 1)

@@ -13,6 +13,9 @@ const (
 	// application never asks again, so the leader must reach them.
 	firstRepeat = 100 * time.Millisecond
 	lastRepeat  = 5 * time.Second
+	// lateMessages is for how long a predecessor's messages may still arrive: the time after which unacknowledged data
+	// closes a connection, and some.
+	lateMessages = 36 * time.Second
 	// resendWindow is how far back a new leader looks for messages that its predecessor may have owed when it died.
 	resendWindow = 60 * time.Second
 )
@@ -39,7 +42,7 @@ func (c *Core) takeOver() {
 	view := c.view()
 	view.Workers(func(w *fsm.Worker) bool {
 		soft := c.workerSoft(w.ID, fromFSMAddress(w.Address), sparkmsg.FamilySet(w.Families))
-		soft.releaseKnown = w.Release != ""
+		soft.releaseKnown = soft.releaseKnown || w.Release != "" // known already in a second round of the same term
 		c.awaitWorker(soft)
 		if w.Live() {
 			c.findWorkerRelease(soft)
@@ -53,6 +56,22 @@ func (c *Core) takeOver() {
 		return true
 	})
 	c.resendOwed(view)
+}
+
+// remind repeats MasterChanged to a driver that has just acknowledged it. What an earlier leader wrote before it lost
+// its lease may still be on its way, at most for as long as its kernel tries, and would lead the driver back to it; a
+// driver then waits for ever.
+func (c *Core) remind(a *appSoft) {
+	if c.now().Sub(c.electedAt) > lateMessages {
+		return
+	}
+	for _, d := range []time.Duration{lateMessages / 6, lateMessages} {
+		c.after(d, func() {
+			if c.apps[a.id] == a && a.attached && c.alive() {
+				c.sendMasterChanged(a.addr, endpointAppClient, a.fam)
+			}
+		})
+	}
 }
 
 // awaitWorker asks a worker for its list, again and again, until it answers.
@@ -144,7 +163,7 @@ func executorEnded(e *fsm.RemovedExecutor) *sparkmsg.ExecutorUpdated {
 
 // workerSchedulerState handles a worker's answer to MasterChanged (B-157, B-168).
 func (c *Core) workerSchedulerState(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.WorkerSchedulerStateResponse) {
-	if !c.alive() {
+	if !c.leader {
 		return
 	}
 	w := c.view().Worker(m.ID)
@@ -168,7 +187,7 @@ func (c *Core) workerSchedulerState(conn Conn, families sparkmsg.FamilySet, m *s
 // workerLatestState handles the list that follows RegisteredWorker (B-042). While the worker still owes its answer to
 // MasterChanged this list kills nothing: workers send it early, before they have heard of the new leader.
 func (c *Core) workerLatestState(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.WorkerLatestState) {
-	if !c.alive() {
+	if !c.leader {
 		return
 	}
 	soft := c.workers[m.ID]
@@ -198,7 +217,6 @@ func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecut
 		listed[key] = true
 		if l := w.launches[key]; l != nil {
 			l.overdue.stop()
-			delete(w.launches, key)
 		}
 	}
 	var missing []fsm.ExecutorKey
@@ -255,7 +273,7 @@ func (c *Core) reconciled(w *workerSoft, killed, ended int) {
 // masterChangeAcknowledged handles a driver's answer to MasterChanged (B-117, B-156). A null id says that the
 // application never got the answer to its registration.
 func (c *Core) masterChangeAcknowledged(conn Conn, from *sparkmsg.Address, families sparkmsg.FamilySet, m *sparkmsg.MasterChangeAcknowledged) {
-	if !c.alive() {
+	if !c.leader {
 		return
 	}
 	view := c.view()

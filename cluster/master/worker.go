@@ -31,6 +31,7 @@ type workerSoft struct {
 	launches map[fsm.ExecutorKey]*launch
 
 	unreachableSince time.Time
+	beatAt           time.Time // its last heartbeat
 	nudgedAt         time.Time // when it was last asked to register again because it sends no heartbeats
 	probing          bool
 	removing         bool // its removal is on the way
@@ -204,12 +205,12 @@ func (c *Core) workerAttached(w *workerSoft) {
 // heartbeat handles Heartbeat (B-030 to B-032). A worker that we do not hold is always asked to register again, also
 // when its DEAD entry was dropped long ago (G-33).
 func (c *Core) heartbeat(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.Heartbeat) {
-	if !c.alive() {
+	if !c.leader {
 		return
 	}
 	if known := c.view().Worker(m.WorkerID); known != nil && known.State != fsm.WorkerDead {
 		if w := c.workers[m.WorkerID]; w != nil {
-			w.lastSeen = c.now()
+			w.lastSeen, w.beatAt = c.now(), c.now()
 			if !w.unreachableSince.IsZero() {
 				w.unreachableSince = time.Time{}
 				c.needPlan() // it may be given work again
@@ -227,7 +228,7 @@ func (c *Core) reconnectWorker(conn Conn, families sparkmsg.FamilySet) {
 
 // workerDecommissioning handles a worker's own decommission signal (B-064).
 func (c *Core) workerDecommissioning(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.WorkerDecommissioning) {
-	if !c.alive() {
+	if !c.leader {
 		conn.Push(endpointWorker, pickFamily(families), &sparkmsg.MasterInStandby{})
 		return
 	}

@@ -46,6 +46,11 @@ func (s *Server) startCore(ln net.Listener) error {
 		Metrics: sparkrpc.Metrics{
 			Connections: s.countConnections,
 			DecodeError: s.countDecodeError,
+			Dropped: func(reason string, _ int) {
+				if reason == "gate" {
+					s.svc.PushesDropped()
+				}
+			},
 		},
 	}, &inbound{svc: s.svc, post: s.svc.Post})
 	s.rpc = rpc
