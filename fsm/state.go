@@ -2,13 +2,13 @@ package fsm
 
 // globals is what belongs to no entity. Immutable, like the entities.
 type globals struct {
-	ClusterID string
-	Settings  Settings
+	ClusterID string   `codec:",omitempty"`
+	Settings  Settings `codec:",omitempty"`
 	// NextAppNumber is the number of the next application; it never goes back (G-06).
-	NextAppNumber uint64
+	NextAppNumber uint64 `codec:",omitempty"`
 	// NextCompleted is the number of the next completed application, from 1.
-	NextCompleted uint64
-	Leaders       []LeaderRecord
+	NextCompleted uint64         `codec:",omitempty"`
+	Leaders       []LeaderRecord `codec:",omitempty"`
 
 	sum digestSum
 }

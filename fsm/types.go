@@ -2,10 +2,13 @@ package fsm
 
 import "strconv"
 
+// The fields of everything that is stored are left out of its encoding while they are zero ("omitempty"): a release
+// that adds a field computes the same digest as one that does not know it, until the field is used.
+
 // Address is where a peer's RPC environment listens: what Spark calls an RpcAddress. Host is kept as the peer gave it.
 type Address struct {
-	Host string
-	Port int
+	Host string `codec:",omitempty"`
+	Port int    `codec:",omitempty"`
 }
 
 // String gives host:port, the form Spark shows and compares.
@@ -16,39 +19,39 @@ func (a Address) IsZero() bool { return a.Host == "" && a.Port == 0 }
 
 // Resource is a named set of addresses ("gpu" -> "0","1"): what a worker offers, or what an executor was given.
 type Resource struct {
-	Name      string
-	Addresses []string
+	Name      string   `codec:",omitempty"`
+	Addresses []string `codec:",omitempty"`
 }
 
 // ResourceAmount is a number of addresses of one resource that each executor of a profile needs.
 type ResourceAmount struct {
-	Name   string
-	Amount int
+	Name   string `codec:",omitempty"`
+	Amount int    `codec:",omitempty"`
 }
 
 // Profile is the description of an executor that the master schedules by (B-181). Cores nil means that the application
 // did not ask for a number: one executor per worker and pass, with as many cores as it gets (B-179). MemoryMB 0 means
 // the application's default. Only custom resources belong in Resources.
 type Profile struct {
-	ID        int
-	Cores     *int
-	MemoryMB  int
-	Resources []ResourceAmount
+	ID        int              `codec:",omitempty"`
+	Cores     *int             `codec:",omitempty"`
+	MemoryMB  int              `codec:",omitempty"`
+	Resources []ResourceAmount `codec:",omitempty"`
 }
 
 // ProfileTarget is the absolute number of executors that an application wants of one profile (B-131).
 type ProfileTarget struct {
-	Profile Profile
-	Total   int
+	Profile Profile `codec:",omitempty"`
+	Total   int     `codec:",omitempty"`
 }
 
 // ProfileState is what an application holds and wants of one profile.
 type ProfileState struct {
-	Profile Profile
+	Profile Profile `codec:",omitempty"`
 	// Target is the absolute number of executors wanted; UnlimitedExecutors means without limit.
-	Target int
+	Target int `codec:",omitempty"`
 	// Executors counts those held: LAUNCHING and RUNNING (B-182).
-	Executors int
+	Executors int `codec:",omitempty"`
 }
 
 // UnlimitedExecutors and UnlimitedCores are Spark's Int.MaxValue, its way to say "no limit" (ApplicationInfo.scala).
@@ -62,8 +65,8 @@ const DefaultProfileID = 0
 
 // ExecutorKey names an executor: unique in a cluster for ever, because neither part is ever reused.
 type ExecutorKey struct {
-	AppID  string
-	ExecID int
+	AppID  string `codec:",omitempty"`
+	ExecID int    `codec:",omitempty"`
 }
 
 // String gives Spark's full executor id, "app/exec" (B-205).
@@ -157,14 +160,14 @@ func (s ExecutorState) Valid() bool { return s <= ExecutorDecommissioned }
 // Settings are the limits that Apply needs. They are replicated, because replicas may be configured differently.
 type Settings struct {
 	// MaxExecutorRetries is spark.deploy.maxExecutorRetries; negative means no limit (B-124).
-	MaxExecutorRetries int
+	MaxExecutorRetries int `codec:",omitempty"`
 	// RetainedApplications and RetainedDrivers bound the completed lists (B-113, B-139).
-	RetainedApplications int
-	RetainedDrivers      int
+	RetainedApplications int `codec:",omitempty"`
+	RetainedDrivers      int `codec:",omitempty"`
 	// RetainedExecutors bounds the ended executors remembered per application.
-	RetainedExecutors int
+	RetainedExecutors int `codec:",omitempty"`
 	// LeaderHistory bounds the remembered elections.
-	LeaderHistory int
+	LeaderHistory int `codec:",omitempty"`
 }
 
 // DefaultSettings are in force until the first LeaderElected command.
@@ -175,37 +178,37 @@ func DefaultSettings() Settings {
 
 // LeaderRecord is one election.
 type LeaderRecord struct {
-	Term, Index uint64
-	NodeID      string
-	AtMillis    int64
-	Reason      string
+	Term, Index uint64 `codec:",omitempty"`
+	NodeID      string `codec:",omitempty"`
+	AtMillis    int64  `codec:",omitempty"`
+	Reason      string `codec:",omitempty"`
 }
 
 // Worker is a worker's entry. Immutable. Cores and memory are Spark's units: cores, MiB. Times are Unix milliseconds.
 type Worker struct {
-	ID string
+	ID string `codec:",omitempty"`
 	// Host and Port are what the worker says of itself; Address is its RPC reference, where messages are sent.
-	Host    string
-	Port    int
-	Address Address
+	Host    string  `codec:",omitempty"`
+	Port    int     `codec:",omitempty"`
+	Address Address `codec:",omitempty"`
 	// Cores and MemoryMB may be below what is used after a worker registered again with less (G-05).
-	Cores, MemoryMB         int
-	CoresUsed, MemoryUsedMB int
+	Cores, MemoryMB         int `codec:",omitempty"`
+	CoresUsed, MemoryUsedMB int `codec:",omitempty"`
 	// Resources are sorted by name, their addresses lexicographically (B-061). ResourcesUsed has only names in use.
-	Resources          []Resource
-	ResourcesUsed      []Resource
-	WebUIURL           string
-	State              WorkerState
-	Families           uint8
-	Release            string
-	RegisteredAtMillis int64
-	DiedAtMillis       int64
-	DiedReason         string
+	Resources          []Resource  `codec:",omitempty"`
+	ResourcesUsed      []Resource  `codec:",omitempty"`
+	WebUIURL           string      `codec:",omitempty"`
+	State              WorkerState `codec:",omitempty"`
+	Families           uint8       `codec:",omitempty"`
+	Release            string      `codec:",omitempty"`
+	RegisteredAtMillis int64       `codec:",omitempty"`
+	DiedAtMillis       int64       `codec:",omitempty"`
+	DiedReason         string      `codec:",omitempty"`
 	// Decommissioned is the mark of this worker process: it survives death and revival, because such a process never
 	// takes new executors again (B-068, G-29).
-	Decommissioned bool
+	Decommissioned bool `codec:",omitempty"`
 	// ExecutorCount counts executors booked here, decommissioned ones included.
-	ExecutorCount int
+	ExecutorCount int `codec:",omitempty"`
 
 	sum digestSum
 }
@@ -229,39 +232,39 @@ func (w *Worker) Ref() WorkerRef {
 
 // Application is an application, unfinished or completed. Immutable. Times are Unix milliseconds, 0 = not yet.
 type Application struct {
-	ID string
+	ID string `codec:",omitempty"`
 	// Number is the replicated counter inside ID: the registration (queue) order.
-	Number              uint64
-	Name, User, UIURL   string
-	Driver              Address
-	State               AppState
-	StartMillis         int64
-	EndMillis           int64
-	EndReason           string
-	SubmitStamp         string
-	InitialExecutors    *int
-	MaxCores            *int
-	RequestedCores      int
-	CoresGranted        int            // LAUNCHING and RUNNING executors; a finished application keeps its last value (B-113)
-	Profiles            []ProfileState // in ascending profile id; the default profile is always there
-	NextExecutorID      int
-	ExecutorCount       int // LAUNCHING and RUNNING
-	RunningCount        int // RUNNING
-	DecommissionedCount int // on decommissioned workers, still booked there
-	RetryCount          int
-	Confirmed           bool // the driver has named the id
-	Families            uint8
-	Release             string
+	Number              uint64         `codec:",omitempty"`
+	Name, User, UIURL   string         `codec:",omitempty"`
+	Driver              Address        `codec:",omitempty"`
+	State               AppState       `codec:",omitempty"`
+	StartMillis         int64          `codec:",omitempty"`
+	EndMillis           int64          `codec:",omitempty"`
+	EndReason           string         `codec:",omitempty"`
+	SubmitStamp         string         `codec:",omitempty"`
+	InitialExecutors    *int           `codec:",omitempty"`
+	MaxCores            *int           `codec:",omitempty"`
+	RequestedCores      int            `codec:",omitempty"`
+	CoresGranted        int            `codec:",omitempty"` // LAUNCHING and RUNNING executors; a finished application keeps its last value (B-113)
+	Profiles            []ProfileState `codec:",omitempty"` // in ascending profile id; the default profile is always there
+	NextExecutorID      int            `codec:",omitempty"`
+	ExecutorCount       int            `codec:",omitempty"` // LAUNCHING and RUNNING
+	RunningCount        int            `codec:",omitempty"` // RUNNING
+	DecommissionedCount int            `codec:",omitempty"` // on decommissioned workers, still booked there
+	RetryCount          int            `codec:",omitempty"`
+	Confirmed           bool           `codec:",omitempty"` // the driver has named the id
+	Families            uint8          `codec:",omitempty"`
+	Release             string         `codec:",omitempty"`
 	// IncompatibleWorkers are ids of workers that could not run this application, sorted.
-	IncompatibleWorkers []string
+	IncompatibleWorkers []string `codec:",omitempty"`
 	// Payload is the application's description as received: opaque here; nil once the application has finished.
 	Payload []byte `codec:"-"`
 	// PayloadSum is the SHA-256 of Payload: it stands for it in the digest.
-	PayloadSum []byte
+	PayloadSum []byte `codec:",omitempty"`
 	// CompletedSeq orders completed applications; 0 = unfinished.
-	CompletedSeq uint64
+	CompletedSeq uint64 `codec:",omitempty"`
 	// RemovedFirst and RemovedNext delimit the numbers of the remembered ended executors.
-	RemovedFirst, RemovedNext uint64
+	RemovedFirst, RemovedNext uint64 `codec:",omitempty"`
 
 	sum digestSum
 }
@@ -276,18 +279,18 @@ func (a *Application) Ref() DriverRef {
 
 // Executor is an executor that is booked on a worker. Immutable.
 type Executor struct {
-	AppID           string
-	ID              int
-	WorkerID        string
-	ProfileID       int
-	Cores, MemoryMB int
-	Resources       []Resource
+	AppID           string     `codec:",omitempty"`
+	ID              int        `codec:",omitempty"`
+	WorkerID        string     `codec:",omitempty"`
+	ProfileID       int        `codec:",omitempty"`
+	Cores, MemoryMB int        `codec:",omitempty"`
+	Resources       []Resource `codec:",omitempty"`
 	// State is LAUNCHING, RUNNING or DECOMMISSIONED. The latter is booked on its worker, but no longer counted in its
 	// application (B-066).
-	State            ExecutorState
-	LaunchedAtMillis int64
+	State            ExecutorState `codec:",omitempty"`
+	LaunchedAtMillis int64         `codec:",omitempty"`
 	// Delivered: the worker is known to have received the launch.
-	Delivered bool
+	Delivered bool `codec:",omitempty"`
 
 	sum digestSum
 }
@@ -297,17 +300,17 @@ func (e *Executor) Key() ExecutorKey { return ExecutorKey{AppID: e.AppID, ExecID
 
 // RemovedExecutor is an executor that has ended. Immutable.
 type RemovedExecutor struct {
-	AppID, WorkerID, WorkerHost string
+	AppID, WorkerID, WorkerHost string `codec:",omitempty"`
 	// WorkerWebUIURL is kept, because the worker's entry may be gone when somebody looks for the logs.
-	WorkerWebUIURL                  string
-	ID, ProfileID                   int
-	Cores, MemoryMB                 int
-	State                           ExecutorState
-	LaunchedAtMillis, EndedAtMillis int64
-	Message                         string
-	ExitStatus                      *int
+	WorkerWebUIURL                  string        `codec:",omitempty"`
+	ID, ProfileID                   int           `codec:",omitempty"`
+	Cores, MemoryMB                 int           `codec:",omitempty"`
+	State                           ExecutorState `codec:",omitempty"`
+	LaunchedAtMillis, EndedAtMillis int64         `codec:",omitempty"`
+	Message                         string        `codec:",omitempty"`
+	ExitStatus                      *int          `codec:",omitempty"`
 	// Seq orders the ended executors of one application.
-	Seq uint64
+	Seq uint64 `codec:",omitempty"`
 
 	sum digestSum
 }
