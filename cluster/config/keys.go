@@ -87,7 +87,18 @@ func (l *loader) applyProperties() error {
 		l.cfg.Deploy.RecoveryTimeout = l.cfg.Deploy.WorkerTimeout
 	}
 	l.warnUnread()
+	l.warnNotYet()
 	return nil
+}
+
+// warnNotYet tells an operator of settings that are understood, and that this release does not act on.
+func (l *loader) warnNotYet() {
+	if v, ok := l.property("spark.master.rest.enabled"); ok && strings.EqualFold(v, "true") || l.src.Flags.RESTPort != nil {
+		l.warn("the REST submission gateway is not part of this release: nothing listens on the REST port")
+	}
+	if l.cfg.UI.ReverseProxy {
+		l.warn("spark.ui.reverseProxy=true: this release does not forward to the pages of workers and applications")
+	}
 }
 
 func (l *loader) warnUnread() {

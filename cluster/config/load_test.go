@@ -202,7 +202,7 @@ func TestAllDeployKeys(t *testing.T) {
 		!c.LogJSON || c.AdminTokenFile != "/t" || !c.UI.ReverseProxy || c.UI.KillEnabled || c.UI.ContentSecurityPolicy || c.UI.AllowFramingFrom != "https://x" || c.UI.XXSSProtection != "1" {
 		t.Errorf("%+v", c)
 	}
-	if len(c.Warnings) != 0 {
+	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "spark.ui.reverseProxy") {
 		t.Errorf("warnings: %v", c.Warnings)
 	}
 }
@@ -232,6 +232,20 @@ func TestWarnings(t *testing.T) {
 	}
 	if c.Port != 7077 {
 		t.Errorf("port %d", c.Port)
+	}
+}
+
+// What an operator turns on and this release lacks is said aloud; Spark's default, on, is not.
+func TestWarnsOfTheMissingGateway(t *testing.T) {
+	for _, w := range []world{{env: map[string]string{"SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=TRUE"}}, {flags: Flags{RESTPort: ptr(6066)}}} {
+		if c := w.mustLoad(t); len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "REST submission gateway") {
+			t.Errorf("warnings: %v", c.Warnings)
+		}
+	}
+	for _, opts := range []string{"", "-Dspark.master.rest.enabled=false"} {
+		if c := (world{env: map[string]string{"SPARK_MASTER_OPTS": opts}}).mustLoad(t); len(c.Warnings) != 0 {
+			t.Errorf("%q: %v", opts, c.Warnings)
+		}
 	}
 }
 

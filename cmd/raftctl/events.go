@@ -109,15 +109,17 @@ func (a *app) followEvents(ctx context.Context) error {
 }
 
 func (a *app) followOne(ctx context.Context, endpoint string, mu *sync.Mutex) {
-	after, failed := uint64(0), false
+	after, failed, boot := uint64(0), false, ""
 	for ctx.Err() == nil {
-		err := a.stream(ctx, endpoint, after, func(e webui.Event) {
-			failed = false
-			after = e.Seq
-			mu.Lock()
-			defer mu.Unlock()
-			a.printEvent(e)
-		})
+		var st webui.Status
+		err := a.client.get(ctx, endpoint, "/v1/status", &st)
+		if err == nil && st.BootID != boot {
+			// Another process answers there now, whose events are numbered from 1 again.
+			after, boot = 0, st.BootID
+		}
+		if err == nil {
+			err = a.followStream(ctx, endpoint, &after, &failed, mu)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -132,6 +134,16 @@ func (a *app) followOne(ctx context.Context, endpoint string, mu *sync.Mutex) {
 		case <-time.After(followRetry):
 		}
 	}
+}
+
+// followStream prints one stream until it ends.
+func (a *app) followStream(ctx context.Context, endpoint string, after *uint64, failed *bool, mu *sync.Mutex) error {
+	return a.stream(ctx, endpoint, *after, func(e webui.Event) {
+		*failed, *after = false, e.Seq
+		mu.Lock()
+		defer mu.Unlock()
+		a.printEvent(e)
+	})
 }
 
 func (a *app) printEvent(e webui.Event) {
