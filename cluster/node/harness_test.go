@@ -237,6 +237,9 @@ func (m *member) hooks() Hooks {
 			defer m.mu.Unlock()
 			m.applied = append(m.applied, batch...)
 			for _, a := range batch {
+				if _, ok := a.Cmd.(fsm.RegisterWorker); ok && a.Result.Err != nil {
+					m.t.Errorf("the test's command was refused: %v", a.Result.Err)
+				}
 				m.seen[a.Cmd.Header().RequestID] = true
 			}
 		},
@@ -409,7 +412,8 @@ func command() fsm.Command {
 	k := nextRequest.Add(1)
 	return fsm.RegisterWorker{
 		Meta: fsm.Meta{NowMillis: int64(1_700_000_000_000 + k), Stamp: "20260101000000", RequestID: fmt.Sprintf("r%d", k)},
-		ID:   fmt.Sprintf("worker-%d", k), Address: fsm.Address{Host: "h", Port: int(1000 + k%60000)}, Cores: 4, MemoryMB: 1024,
+		ID:   fmt.Sprintf("worker-%d", k), Host: "h", Port: int(1000 + k%60000), Address: fsm.Address{Host: "h", Port: int(1000 + k%60000)},
+		Cores: 4, MemoryMB: 1024,
 	}
 }
 
