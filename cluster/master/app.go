@@ -53,7 +53,7 @@ func (c *Core) appSoft(id string, addr sparkmsg.Address, families sparkmsg.Famil
 // registerApplication handles RegisterApplication (B-100 to B-102). A standby stays silent: the driver tries all masters
 // and takes the first answer (B-107).
 func (c *Core) registerApplication(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterApplication) {
-	if !c.alive() {
+	if !c.leader {
 		return
 	}
 	desc := m.AppDescription
@@ -113,7 +113,7 @@ func (c *Core) proposeApplication(reg *registration, keep bool) {
 // and report that no master answered.
 func (c *Core) refuseApplication(conn Conn, families sparkmsg.FamilySet, name string, err error) {
 	c.deps.Log.Warn("application was refused", "app_name", name, "error", err)
-	conn.Push(endpointAppClient, pickFamily(families), &sparkmsg.ApplicationRemoved{Message: "registration refused: " + err.Error()})
+	c.say(conn, endpointAppClient, families, &sparkmsg.ApplicationRemoved{Message: "registration refused: " + err.Error()})
 }
 
 func (c *Core) applicationRegistered(conn Conn, families sparkmsg.FamilySet, addr sparkmsg.Address,

@@ -47,7 +47,7 @@ func (c *Core) registerAgain(reg *registration, old *fsm.Application) {
 func (c *Core) claimAddress(soft *appSoft, reg *registration) {
 	soft.claim = &claim{reg: reg, conn: reg.conn.ID()}
 	soft.away = true // nothing of the old application to a new driver
-	reg.conn.Push(endpointAppClient, pickFamily(reg.families), &sparkmsg.MasterChanged{Master: c.selfRef(), MasterWebUIURL: c.cfg.WebUIURL})
+	c.say(reg.conn, endpointAppClient, reg.families, &sparkmsg.MasterChanged{Master: c.selfRef(), MasterWebUIURL: c.cfg.WebUIURL})
 }
 
 // settleClaim uses a driver's acknowledgement to decide over its claim, if it has one. It reports whether the claim was

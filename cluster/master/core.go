@@ -129,6 +129,14 @@ func (c *Core) Deposed(term uint64) {
 	c.deps.Observer.Event("leader", c.cfg.NodeID, fmt.Sprintf("no longer leads since term %d", term))
 }
 
+// say sends what only a leader may say on the connection of the message that it answers. Unlike the outboxes that
+// connection is not gated, because a standby speaks on it too, so the lease is read here.
+func (c *Core) say(conn Conn, endpoint string, families sparkmsg.FamilySet, msg sparkmsg.Message) {
+	if c.alive() {
+		conn.Push(endpoint, pickFamily(families), msg)
+	}
+}
+
 // meta stamps a command with this leader's time; Stamp is the local time in identifiers (B-200).
 func (c *Core) meta() fsm.Meta {
 	now := c.now()

@@ -329,7 +329,7 @@ func (c *Core) endStranger(conn Conn, from *sparkmsg.Address, families sparkmsg.
 		state = app.State
 	}
 	if state != fsm.AppFinished { // a driver that ended in order is stopping by itself
-		conn.Push(endpointAppClient, pickFamily(families), &sparkmsg.ApplicationRemoved{Message: state.String()})
+		c.say(conn, endpointAppClient, families, &sparkmsg.ApplicationRemoved{Message: state.String()})
 	}
 	if from == nil {
 		return

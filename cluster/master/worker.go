@@ -56,7 +56,7 @@ func (c *Core) workerSoft(id string, addr sparkmsg.Address, families sparkmsg.Fa
 func (c *Core) registerWorker(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterWorker) {
 	c.deps.Log.Info(fmt.Sprintf("Registering worker %s:%d with %d cores, %d MiB RAM", m.Host, m.Port, m.Cores, m.Memory), "worker_id", m.ID)
 	fam := pickFamily(families)
-	if !c.alive() {
+	if !c.leader {
 		conn.Push(endpointWorker, fam, &sparkmsg.MasterInStandby{})
 		return
 	}
@@ -127,7 +127,7 @@ func (c *Core) refuseAddress(conn Conn, families sparkmsg.FamilySet, m *sparkmsg
 // refuseWorker tells a worker that its registration can never succeed; it exits (B-020).
 func (c *Core) refuseWorker(conn Conn, families sparkmsg.FamilySet, id, why string) {
 	c.deps.Log.Warn("Worker registration failed. "+why, "worker_id", id)
-	conn.Push(endpointWorker, pickFamily(families), &sparkmsg.RegisterWorkerFailed{Message: why})
+	c.say(conn, endpointWorker, families, &sparkmsg.RegisterWorkerFailed{Message: why})
 }
 
 func (c *Core) proposeWorker(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterWorker, addr sparkmsg.Address, replace string) {
@@ -223,7 +223,7 @@ func (c *Core) heartbeat(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.Hea
 }
 
 func (c *Core) reconnectWorker(conn Conn, families sparkmsg.FamilySet) {
-	conn.Push(endpointWorker, pickFamily(families), &sparkmsg.ReconnectWorker{MasterURL: c.cfg.masterURL()})
+	c.say(conn, endpointWorker, families, &sparkmsg.ReconnectWorker{MasterURL: c.cfg.masterURL()})
 }
 
 // workerDecommissioning handles a worker's own decommission signal (B-064).
