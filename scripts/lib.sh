@@ -159,10 +159,16 @@ spark_environment() {
 }
 
 start_process() { # NAME COMMAND...
-  local name=$1
+  local name=$1 pid _
   shift
   setsid env RAFTMASTER_RUN="$run" "$@" </dev/null >>"$run/log/$name.log" 2>&1 &
-  echo "$name $!" >>"$run/pids"
+  pid=$!
+  disown "$pid" # the shell is not to comment on its end
+  echo "$name $pid" >>"$run/pids"
+  for _ in {1..100}; do # until it carries the mark that is_ours looks for
+    if is_ours "$pid" || ! kill -0 "$pid" 2>/dev/null; then return; fi
+    sleep 0.02
+  done
 }
 
 pid_of() { awk -v name="$1" '$1 == name { pid = $2 } END { print pid }' "$run/pids"; } # NAME

@@ -134,8 +134,9 @@ func (m *Master) Status() (webui.Status, error) {
 
 // Executors reads /v1/executors of a raftmaster: the unfinished ones.
 func (m *Master) Executors() ([]webui.Executor, error) {
-	var list []webui.Executor
-	return list, m.getJSON("/v1/executors", &list)
+	var answer webui.ExecutorsAnswer
+	err := m.getJSON("/v1/executors", &answer)
+	return answer.Executors, err
 }
 
 // Raftctl runs raftctl with -o json against all masters and decodes its answer

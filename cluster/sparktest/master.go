@@ -26,7 +26,7 @@ const (
 
 // startTimeout bounds everything that waits for a process to come up. It is
 // generous because two noisy cores may start several JVMs at once.
-const startTimeout = 90 * time.Second
+const startTimeout = 2 * time.Minute
 
 // Master is one master of a cluster; it can be started again after it ended.
 type Master struct {
