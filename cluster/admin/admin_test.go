@@ -383,3 +383,25 @@ raftmaster_info{address="a:7077",cluster_id="c1",node_id="n1",version="1.0"} 1
 		t.Error("metrics were registered twice without an error")
 	}
 }
+
+// A peer chooses class names: it must not be able to fill the metrics, or to break them.
+func TestDecodeErrorLabelsAreBounded(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m, err := NewMetrics(reg, newBackend(newNode(), Soft{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"", "a\xffb", "x\ny", "ünïcode", strings.Repeat("x", 1000), `quote"`} {
+		m.DecodeError(bad)
+	}
+	for i := range 1000 {
+		m.DecodeError(fmt.Sprintf("org.evil.Class%d", i))
+	}
+	got := gather(t, reg)
+	if n := strings.Count(got, "raftmaster_decode_errors_total{"); n != maxReasons+1 {
+		t.Errorf("%d label values, want %d and %q", n, maxReasons, otherReason)
+	}
+	if want := fmt.Sprintf("raftmaster_decode_errors_total{reason=\"other\"} %d\n", 1000-(maxReasons-2)+6); !strings.Contains(got, want) {
+		t.Errorf("lacks %q", want)
+	}
+}

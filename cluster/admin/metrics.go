@@ -1,7 +1,10 @@
 package admin
 
 import (
+	"strings"
+	"sync"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,7 +22,17 @@ type Metrics struct {
 	connections   *prometheus.GaugeVec
 	leaderChanges prometheus.Counter
 	events        *prometheus.CounterVec
+
+	mu      sync.Mutex
+	reasons map[string]bool // the label values of decodeErrors so far
 }
+
+// maxReasons bounds the label values of decode_errors_total: a class name comes from whoever connects, and every new
+// value costs memory for ever, here and in the monitoring.
+const maxReasons = 32
+
+// otherReason counts what has no label of its own.
+const otherReason = "other"
 
 // latencyBuckets span a disk sync (0.2 ms) to an election that went wrong (several seconds).
 var latencyBuckets = prometheus.ExponentialBuckets(0.0001, 2, 17)
@@ -44,11 +57,13 @@ func NewMetrics(reg prometheus.Registerer, b *Backend) (*Metrics, error) {
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "events_total",
 			Help: "Events recorded, by kind."}, []string{"kind"}),
 	}
+	m.reasons = make(map[string]bool, maxReasons)
 	// Both kinds exist from the start, so that a scrape of an idle master shows them as 0.
 	m.connections.WithLabelValues("spark")
 	m.connections.WithLabelValues("internal")
 	m.decodeErrors.WithLabelValues("frame")
 	m.decodeErrors.WithLabelValues("message")
+	m.reasons["frame"], m.reasons["message"] = true, true
 	for _, c := range []prometheus.Collector{m.apply, m.commit, m.decodeErrors, m.connections, m.leaderChanges, m.events,
 		&gauges{b: b}} {
 		if err := reg.Register(c); err != nil {
@@ -66,8 +81,30 @@ func (m *Metrics) Committed(command string, took time.Duration) {
 	m.commit.WithLabelValues(command).Observe(took.Seconds())
 }
 
-// DecodeError counts a message or frame that could not be decoded; reason must come from a fixed set of words.
-func (m *Metrics) DecodeError(reason string) { m.decodeErrors.WithLabelValues(reason).Inc() }
+// DecodeError counts a message or frame that could not be decoded. reason may come from a peer: only the first few
+// different ones that are plain class names get a label of their own.
+func (m *Metrics) DecodeError(reason string) { m.decodeErrors.WithLabelValues(m.reasonLabel(reason)).Inc() }
+
+func (m *Metrics) reasonLabel(reason string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.reasons[reason]:
+		return reason
+	case len(m.reasons) >= maxReasons, !plainName(reason):
+		return otherReason
+	}
+	m.reasons[reason] = true
+	return reason
+}
+
+// plainName: the characters of a Java class name, and no more than a line of them.
+func plainName(s string) bool {
+	const maxName = 128
+	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool {
+		return r > unicode.MaxASCII || !(unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._$-", r))
+	})
+}
 
 // ConnectionOpened and ConnectionClosed keep the number of connections of a kind ("spark", "internal").
 func (m *Metrics) ConnectionOpened(kind string) { m.connections.WithLabelValues(kind).Inc() }
