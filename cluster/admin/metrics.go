@@ -83,7 +83,9 @@ func (m *Metrics) Committed(command string, took time.Duration) {
 
 // DecodeError counts a message or frame that could not be decoded. reason may come from a peer: only the first few
 // different ones that are plain class names get a label of their own.
-func (m *Metrics) DecodeError(reason string) { m.decodeErrors.WithLabelValues(m.reasonLabel(reason)).Inc() }
+func (m *Metrics) DecodeError(reason string) {
+	m.decodeErrors.WithLabelValues(m.reasonLabel(reason)).Inc()
+}
 
 func (m *Metrics) reasonLabel(reason string) string {
 	m.mu.Lock()
@@ -98,11 +100,11 @@ func (m *Metrics) reasonLabel(reason string) string {
 	return reason
 }
 
-// plainName: the characters of a Java class name, and no more than a line of them.
+// plainName: the characters of a Java class name and of a few words, and no more than a line of them.
 func plainName(s string) bool {
 	const maxName = 128
 	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool {
-		return r > unicode.MaxASCII || !(unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._$-", r))
+		return r > unicode.MaxASCII || !(unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._$- ", r))
 	})
 }
 
