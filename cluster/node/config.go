@@ -101,6 +101,6 @@ func (n *Node) raftConfig(notify chan<- bool) *raft.Config {
 	c.TrailingLogs = n.cfg.TrailingLogs
 	c.NoLegacyTelemetry = true
 	c.NotifyCh = notify
-	c.Logger = n.cfg.Logger.Named("raft")
+	c.Logger = newQuietLogger(n.cfg.Logger.Named("raft"))
 	return c
 }

@@ -59,6 +59,7 @@ func divergedLeader(t *testing.T, edit func(*Config), longTail bool) (c *cluster
 
 // R02, hashicorp/raft #697.
 func TestASnapshotReplacesAContradictingTail(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c, old := divergedLeader(t, nil, true)
 	var installs atomic.Int32
@@ -88,9 +89,7 @@ func TestASnapshotReplacesAContradictingTail(t *testing.T) {
 // Without the guard, raft 1.7.3 is sent the same snapshot again and again. If this fails after an upgrade of raft, the
 // guard may have become needless.
 func TestWithoutTheGuardTheSnapshotIsSentForEver(t *testing.T) {
-	if testing.Short() {
-		t.Skip("proves that a guard is needed; slow")
-	}
+	slow(t)
 	t.Parallel()
 	c, old := divergedLeader(t, func(cfg *Config) { cfg.seams.noSnapshotGuard = true }, true)
 	var installs atomic.Int32
@@ -105,6 +104,7 @@ func TestWithoutTheGuardTheSnapshotIsSentForEver(t *testing.T) {
 }
 
 func TestASnapshotClearsTheLogBelowIt(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c, old := divergedLeader(t, nil, false)
 	c.net.isolate()
@@ -115,9 +115,7 @@ func TestASnapshotClearsTheLogBelowIt(t *testing.T) {
 }
 
 func TestWithoutTheGuardContradictingEntriesStayBelowASnapshot(t *testing.T) {
-	if testing.Short() {
-		t.Skip("proves that a guard is needed; slow")
-	}
+	slow(t)
 	t.Parallel()
 	c, old := divergedLeader(t, func(cfg *Config) { cfg.seams.noSnapshotGuard = true }, false)
 	c.net.isolate()
@@ -217,6 +215,7 @@ func stuckTransfer(t *testing.T, edit func(*Config)) (c *cluster, old *member, r
 
 // R01, hashicorp/raft #696.
 func TestAStuckTransferFlagIsCured(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c, old, release := stuckTransfer(t, nil)
 	eventually(t, "the watchdog", func() bool { return strings.Contains(old.logs.String(), "restarting raft in place") })
@@ -235,9 +234,7 @@ func TestAStuckTransferFlagIsCured(t *testing.T) {
 }
 
 func TestWithoutTheWatchdogALeaderRefusesAllWrites(t *testing.T) {
-	if testing.Short() {
-		t.Skip("proves that a guard is needed; slow")
-	}
+	slow(t)
 	t.Parallel()
 	_, old, _ := stuckTransfer(t, func(cfg *Config) { cfg.seams.noTransferWatchdog = true })
 	in := old.node.inst.Load()

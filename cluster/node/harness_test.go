@@ -3,7 +3,6 @@ package node
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -68,76 +67,6 @@ func (s *logSink) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
-}
-
-// network is what lies between the nodes of a test: who is cut off from whom, by address.
-type network struct {
-	mu    sync.Mutex
-	cut   map[string]bool
-	hooks map[string]func(kind string) error     // incoming, by address
-	out   map[string]func(to, kind string) error // outgoing, by address; to is a node id
-	ids   map[string]string                      // node id -> address
-}
-
-var errCut = errors.New("cut off by the test")
-
-// isolate cuts addresses off from all others; none heals everything.
-func (w *network) isolate(addrs ...string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cut = make(map[string]bool)
-	for _, a := range addrs {
-		w.cut[a] = true
-	}
-}
-
-func (w *network) onDeliver(addr string, f func(kind string) error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.hooks[addr] = f
-}
-
-func (w *network) onSendTo(addr string, f func(to, kind string) error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.out[addr] = f
-}
-
-func (w *network) check(from, to string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if from != to && (w.cut[from] || w.cut[to]) {
-		return errCut
-	}
-	return nil
-}
-
-func (w *network) faults() raftnet.Faults {
-	return raftnet.Faults{
-		Dial: w.check,
-		RPC: func(from, to, kind string) error {
-			w.mu.Lock()
-			a, b := w.ids[from], w.ids[to]
-			f := w.out[a]
-			w.mu.Unlock()
-			if err := w.check(a, b); err != nil {
-				return err
-			}
-			if f != nil {
-				return f(to, kind)
-			}
-			return nil
-		},
-		Deliver: func(to, kind string) error {
-			w.mu.Lock()
-			f := w.hooks[to]
-			w.mu.Unlock()
-			if f == nil {
-				return nil
-			}
-			return f(kind)
-		},
-	}
 }
 
 // member is one master of a test cluster, whose process may come and go.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -141,6 +142,10 @@ var errBusy = errors.New("too many calls at once")
 
 func (n *Node) serveCall(c net.Conn, theirs raftnet.Hello) {
 	defer n.removeConn(c)
+	if err := c.SetReadDeadline(time.Now().Add(raftnet.CallTimeout)); err != nil {
+		n.logRefusal(c.RemoteAddr().String(), err)
+		return
+	}
 	method, body, err := raftnet.ReadCall(c)
 	if err != nil {
 		n.logRefusal(c.RemoteAddr().String(), err)

@@ -8,6 +8,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"raftmaster/transport/portmux"
+	"raftmaster/transport/raftnet"
 )
 
 func TestALoneMasterLeadsAtOnceAndAfterARestart(t *testing.T) {
@@ -72,6 +77,7 @@ func TestThreeFreshMastersFormOneClusterInAnyOrder(t *testing.T) {
 }
 
 func TestTwoOfThreeFreshMastersFormNoCluster(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c := newCluster(t, 3)
 	c.members[0].start()
@@ -145,6 +151,7 @@ func (c *cluster) connected() bool {
 }
 
 func TestElectedAndDeposedAlternate(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c := startAll(t, 3, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -193,6 +200,7 @@ func TestALeaderThatStopsInOrderHandsOver(t *testing.T) {
 }
 
 func TestAllMastersRestart(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	for _, how := range []string{"stop", "kill"} {
 		t.Run(how, func(t *testing.T) {
@@ -221,6 +229,7 @@ func TestAllMastersRestart(t *testing.T) {
 }
 
 func TestProposalsFailWhereNobodyLeads(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c := startAll(t, 3, nil)
 	f := c.followers()[0]
@@ -229,5 +238,25 @@ func TestProposalsFailWhereNobodyLeads(t *testing.T) {
 	eventually(t, "the refusal", func() bool { return f.failure(cmd.Header().RequestID) != nil })
 	if err := f.failure(cmd.Header().RequestID); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("a follower's proposal failed with %v", err)
+	}
+}
+
+func TestThePortSortsWhatTheNodeDials(t *testing.T) {
+	if portmux.Magic != raftnet.Magic {
+		t.Errorf("portmux sorts by %#x, raftnet sends %#x", portmux.Magic, raftnet.Magic)
+	}
+}
+
+func TestRaftsRepeatedComplaintsAreCounted(t *testing.T) {
+	sink := &logSink{}
+	log := newQuietLogger(hclog.New(&hclog.LoggerOptions{Output: sink}))
+	for range 100 {
+		log.Error("failed to heartbeat to", "peer", "a:1", "error", "refused")
+		log.Error("failed to heartbeat to", "peer", "b:1", "error", "refused")
+	}
+	log.Error("something else", "peer", "a:1")
+	log.Error("something else", "peer", "a:1")
+	if text := sink.String(); strings.Count(text, "heartbeat") != 2 || strings.Count(text, "something else") != 2 {
+		t.Errorf("logged:\n%s", text)
 	}
 }

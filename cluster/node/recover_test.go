@@ -13,6 +13,7 @@ import (
 
 // R09: two of three disks are gone.
 func TestTheSurvivorRecoversAlone(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c := startAll(t, 3, nil)
 	id := c.propose()

@@ -16,6 +16,10 @@ const (
 	maxWatchMessage = 16 << 10
 	// handshakeTimeout bounds the exchange of handshakes on a new connection.
 	handshakeTimeout = 2 * time.Second
+	// maxPool is how many idle connections raft keeps to one peer.
+	maxPool = 4
+	// CallTimeout bounds the arrival of a call's request.
+	CallTimeout = 10 * time.Second
 	// maxWaiting bounds connections that wait in an Inbox for the node to start.
 	maxWaiting = 256
 )

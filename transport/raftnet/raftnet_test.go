@@ -385,3 +385,25 @@ func TestBootTimeGoesOn(t *testing.T) {
 		t.Errorf("%v, then %v", a, b)
 	}
 }
+
+func TestAVoteIsAskedForAgainWhenThePooledConnectionIsDead(t *testing.T) {
+	a := newEndpoint(t, "a", nil)
+	b := newEndpoint(t, "b", nil)
+	b.answer(t, func(any) any { return &raft.RequestVoteResponse{Granted: true} })
+	vote := func() error {
+		var resp raft.RequestVoteResponse
+		return a.trans.RequestVote("b", raft.ServerAddress(b.addr), &raft.RequestVoteRequest{}, &resp)
+	}
+	if err := vote(); err != nil {
+		t.Fatal(err)
+	}
+	// The peer's process ends and comes back: what is left of it here is a dead connection in the pool.
+	b.trans.stream.mu.Lock()
+	for c := range b.trans.stream.conns {
+		c.Conn.Close()
+	}
+	b.trans.stream.mu.Unlock()
+	if err := vote(); err != nil {
+		t.Errorf("the vote was lost: %v", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -76,7 +77,7 @@ func NewTransport(cfg TransportConfig) *Transport {
 	t := &Transport{
 		cfg: cfg, stream: stream,
 		inner: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream: stream, MaxPool: 4, Timeout: cfg.Timeout, Logger: cfg.Logger,
+			Stream: stream, MaxPool: maxPool, Timeout: cfg.Timeout, Logger: cfg.Logger,
 		}),
 		consume: make(chan raft.RPC), closed: make(chan struct{}),
 	}
@@ -266,7 +267,7 @@ func (t *Transport) RequestVote(id raft.ServerID, target raft.ServerAddress, arg
 	if err := t.mayAsk(id, "RequestVote"); err != nil {
 		return err
 	}
-	return t.inner.RequestVote(id, t.target(id, target), args, resp)
+	return t.retryStale(func() error { return t.inner.RequestVote(id, t.target(id, target), args, resp) })
 }
 
 // RequestPreVote implements raft.WithPreVote.
@@ -274,7 +275,23 @@ func (t *Transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, 
 	if err := t.mayAsk(id, "RequestPreVote"); err != nil {
 		return err
 	}
-	return t.inner.RequestPreVote(id, t.target(id, target), args, resp)
+	return t.retryStale(func() error { return t.inner.RequestPreVote(id, t.target(id, target), args, resp) })
+}
+
+// retryStale repeats an RPC whose connection turns out to have ended: raft's pool keeps connections to processes that are
+// gone, and to raft a lost request for a vote is a refusal, which costs an election time-out.
+func (t *Transport) retryStale(rpc func() error) error {
+	var err error
+	for range maxPool + 1 {
+		if err = rpc(); err == nil || !isEnded(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func isEnded(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 func (t *Transport) mayAsk(id raft.ServerID, kind string) error {
@@ -299,7 +316,7 @@ func (t *Transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args
 	if err := t.before(id, "TimeoutNow"); err != nil {
 		return err
 	}
-	return t.inner.TimeoutNow(id, t.target(id, target), args, resp)
+	return t.retryStale(func() error { return t.inner.TimeoutNow(id, t.target(id, target), args, resp) })
 }
 
 // AppendEntriesPipeline implements raft.Transport.
