@@ -64,6 +64,8 @@ func benchApp(i, executors int, payload []byte) fsm.RegisterApplication {
 		DefaultProfile: fsm.Profile{Cores: &one, MemoryMB: 1024}}
 }
 
+func benchAppID(i int) string { return fmt.Sprintf("app-20260102030405-%04d", i) }
+
 func benchMachine(b *testing.B) (*fsm.Machine, uint64) {
 	b.Helper()
 	m, err := fsm.Restore(bytes.NewReader(bigCluster()))
@@ -110,12 +112,59 @@ func BenchmarkApply(b *testing.B) {
 	})
 	b.Run("SetTargets", func(b *testing.B) {
 		benchApply(b, func(i int) fsm.Command {
-			return fsm.SetTargets{AppID: fmt.Sprintf("app-20260102030405-%04d", i%bigApps),
+			return fsm.SetTargets{AppID: benchAppID(i % bigApps),
 				Targets: []fsm.ProfileTarget{{Profile: fsm.Profile{ID: 0}, Total: 100 + i%7}}}
 		})
 	})
 	b.Run("CheckDigest", func(b *testing.B) {
 		benchApply(b, func(int) fsm.Command { return fsm.CheckDigest{} })
+	})
+	b.Run("ConfirmApplication", func(b *testing.B) {
+		benchApply(b, func(i int) fsm.Command { return fsm.ConfirmApplication{AppID: benchAppID(i % bigApps)} })
+	})
+	b.Run("SetRelease", func(b *testing.B) {
+		benchApply(b, func(i int) fsm.Command {
+			return fsm.SetRelease{WorkerID: benchWorker(i % bigWorkers).ID, Release: "4.3.0", Families: uint8(1 + i%7)}
+		})
+	})
+	b.Run("LeaderElected", func(b *testing.B) {
+		benchApply(b, func(int) fsm.Command {
+			return fsm.LeaderElected{NodeID: "node", Reason: "bench", Settings: fsm.DefaultSettings()}
+		})
+	})
+	b.Run("ReconcileWorkerOf10", func(b *testing.B) {
+		m, index := benchMachine(b)
+		lists := make([]fsm.ReconcileWorker, 100)
+		for i := range lists {
+			lists[i].WorkerID = benchWorker(i).ID
+			m.View().ExecutorsOfWorker(lists[i].WorkerID, func(e *fsm.Executor) bool {
+				lists[i].Reported = append(lists[i].Reported, fsm.ReportedExecutor{AppID: e.AppID, ExecID: e.ID, State: e.State})
+				return true
+			})
+		}
+		for i := 0; b.Loop(); i++ {
+			index++
+			m.Apply(index, 1, lists[i%len(lists)])
+		}
+	})
+	b.Run("DecommissionAndRemoveWorkerOf10", func(b *testing.B) {
+		benchApply(b, func(i int) fsm.Command {
+			id := benchWorker(i / 2 % bigWorkers).ID
+			if i%2 == 0 {
+				return fsm.DecommissionWorkers{IDs: []string{id}}
+			}
+			return fsm.RemoveWorker{ID: id, Reason: "bench"}
+		})
+	})
+	b.Run("FinishApplicationOf100", func(b *testing.B) {
+		benchApply(b, func(i int) fsm.Command {
+			return fsm.FinishApplication{AppID: benchAppID(i), State: fsm.AppFinished}
+		})
+	})
+	b.Run("KillExecutors", func(b *testing.B) {
+		benchApply(b, func(i int) fsm.Command {
+			return fsm.KillExecutors{AppID: benchAppID(i / bigExecutors), IDs: []int{i % bigExecutors}}
+		})
 	})
 	b.Run("RemoveAndRegisterWorker", func(b *testing.B) {
 		benchApply(b, func(i int) fsm.Command {
@@ -179,6 +228,26 @@ func BenchmarkPlan(b *testing.B) {
 		for i := range 1000 {
 			c := benchApp(i, 10, nil)
 			c.Driver.Host, c.DefaultProfile.MemoryMB = "other", 1<<20
+			index++
+			m.Apply(index, 1, c)
+		}
+		benchPlan(b, m.View(), 0)
+	})
+	b.Run("1000ApplicationsWaitInAFullCluster", func(b *testing.B) {
+		m, index := benchMachine(b)
+		hog := benchApp(0, fsm.UnlimitedCores, nil)
+		hog.Driver.Host, hog.DefaultProfile.MemoryMB = "hog", 1
+		index++
+		m.Apply(index, 1, hog)
+		for more := true; more; {
+			plan := fsm.Plan(m.View(), fsm.PlanParams{})
+			index++
+			m.Apply(index, 1, fsm.PlaceExecutors{Placements: plan.Placements})
+			more = plan.More
+		}
+		for i := range 1000 {
+			c := benchApp(i, 10, nil)
+			c.Driver.Host = "other"
 			index++
 			m.Apply(index, 1, c)
 		}
