@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ type checker struct {
 	lastExec map[string]int // the last executor id of each application
 	written  map[fsm.ExecutorKey]bool
 	arrived  map[fsm.ExecutorKey]bool
+	killed   map[fsm.ExecutorKey]bool
 	asks     []*openAsk
 	cutOff   map[*proc]*disturbance
 }
@@ -40,7 +42,7 @@ type disturbance struct{ from, to, longest time.Duration }
 
 func newChecker(s *Sim) *checker {
 	c := &checker{s: s, appIDs: map[string]bool{}, lastExec: map[string]int{}, written: map[fsm.ExecutorKey]bool{},
-		arrived: map[fsm.ExecutorKey]bool{}, cutOff: map[*proc]*disturbance{}}
+		arrived: map[fsm.ExecutorKey]bool{}, killed: map[fsm.ExecutorKey]bool{}, cutOff: map[*proc]*disturbance{}}
 	c.watchAsks()
 	return c
 }
@@ -83,12 +85,15 @@ func (c *checker) pushed(m *masterNode, to sparkmsg.Address, msg sparkmsg.Messag
 	if !c.s.raft.leaseValid(m) {
 		c.s.fail("%s sends %s without the lease", m.name, show(msg))
 	}
-	if launch, ok := msg.(*sparkmsg.LaunchExecutor); ok {
-		key := fsm.ExecutorKey{AppID: launch.AppID, ExecID: int(launch.ExecID)}
+	switch msg := msg.(type) {
+	case *sparkmsg.LaunchExecutor:
+		key := fsm.ExecutorKey{AppID: msg.AppID, ExecID: int(msg.ExecID)}
 		if c.written[key] {
 			c.s.fail("%s sends the launch of %v a second time", m.name, key)
 		}
 		c.written[key] = true
+	case *sparkmsg.KillExecutor:
+		c.killed[fsm.ExecutorKey{AppID: msg.AppID, ExecID: int(msg.ExecID)}] = true
 	}
 }
 
@@ -110,11 +115,12 @@ func (c *checker) launchArrived(w *worker, key fsm.ExecutorKey) {
 	c.arrived[key] = true
 }
 
-// workerLoad checks that a worker has what it is told to run; executors that are on their way out do not count (G-55).
+// workerLoad checks that a worker has what it is told to run. Executors that are on their way out do not count (G-55),
+// nor do those whose kill was written and lost with its connection: the worker's next list brings it again.
 func (c *checker) workerLoad(w *worker) {
 	cores, mem := 0, 0
 	for _, e := range w.execs {
-		if !e.told {
+		if !e.told && !c.killed[e.key] {
 			cores += e.cores
 			mem += e.mem
 		}
@@ -142,7 +148,7 @@ func (c *checker) registeredApp(d *driver, id string) {
 // executorAdded checks that a driver hears of each executor once.
 func (c *checker) executorAdded(d *driver, id int32) {
 	for _, known := range d.ids {
-		if known == id {
+		if known == id && d.registered {
 			c.s.fail("%s is told twice that executor %d was added", d.name, id)
 		}
 	}
@@ -158,6 +164,22 @@ func (c *checker) appRemoved(d *driver, why string) {
 		}
 		c.s.fail("the application %q of the living %s was ended: %s (%s)", d.id, d.name, why, reason)
 	}
+}
+
+// incompatible checks that only workers that cannot run an application are marked so.
+func (c *checker) incompatible(view fsm.View) (err error) {
+	view.ActiveApplications(func(a *fsm.Application) bool {
+		for _, id := range a.IncompatibleWorkers {
+			for _, w := range c.s.workers {
+				mayBe := w.decommissioned || w.cannotRead && c.s.appFamily(a.ID) != w.fam
+				if w.id == id && !mayBe {
+					err = fmt.Errorf("application %s will not use %s, which could run it", a.ID, w.name)
+				}
+			}
+		}
+		return err == nil
+	})
+	return err
 }
 
 // targetsRefused is called when a driver is told that its application is not known.

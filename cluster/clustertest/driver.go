@@ -69,7 +69,7 @@ func (s *Sim) newDriver(addr *sparkmsg.Address) *driver {
 	d.onMessage, d.onDisconnect = d.handle, func(sparkmsg.Address) {}
 	s.drivers = append(s.drivers, d)
 	s.net.listen(d.proc)
-	d.note("starts at %v: %v %s, dynamic %v, max cores %v", d.addr, fam, release, d.dynamic, d.desc.MaxCores)
+	d.note("starts at %v: %v %s, dynamic %v, max cores %d", d.addr, fam, release, d.dynamic, *d.desc.MaxCores)
 	d.register(1)
 	d.startActing()
 	return d
@@ -149,7 +149,9 @@ func (d *driver) handle(c *peerConn, msg sparkmsg.Message) {
 		d.die("Master removed our application: " + m.Message)
 	case *sparkmsg.ExecutorAdded:
 		d.s.check.executorAdded(d, m.ID)
-		d.ids = append(d.ids, m.ID)
+		if d.registered {
+			d.ids = append(d.ids, m.ID)
+		}
 	case *sparkmsg.ExecutorUpdated, *sparkmsg.WorkerRemoved:
 	default:
 		d.s.fail("%s was sent %T, which no application client understands", d.name, msg)

@@ -129,6 +129,7 @@ var scenarios = map[string]func(*Options){
 	},
 	"isolation": func(o *Options) {
 		o.Faults.Isolate, o.Faults.Transfer, o.Faults.KillAtCommit = 12*time.Second, 30*time.Second, 0.03
+		o.Faults.PauseMaster, o.Load.Silent = 40*time.Second, 0.2
 	},
 	"everything": everything,
 }

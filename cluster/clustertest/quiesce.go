@@ -64,6 +64,9 @@ func (c *checker) quiescent() error {
 			return err
 		}
 	}
+	if err := c.incompatible(view); err != nil {
+		return err
+	}
 	for _, a := range status.Awaited {
 		if !a.Dead {
 			return fmt.Errorf("%s %s is awaited since %v", a.Kind, a.ID, a.Since.Sub(epoch))

@@ -197,6 +197,7 @@ func (r *rpc) pump(b *outbox) {
 		}
 		if !r.m.gate() {
 			r.drop(b)
+			r.m.after(0, r.m.core.PushesDropped)
 			return
 		}
 		p := b.queue[0]

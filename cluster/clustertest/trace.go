@@ -3,6 +3,7 @@ package clustertest
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
@@ -10,6 +11,9 @@ import (
 
 // maxTrace is how many of the last lines a trace keeps.
 const maxTrace = 4000
+
+// pointers differ from run to run.
+var pointers = regexp.MustCompile(`0x[0-9a-f]{6,}`)
 
 // trace keeps what happened last.
 type trace struct {
@@ -21,7 +25,7 @@ type trace struct {
 func newTrace(s *Sim) *trace { return &trace{s: s} }
 
 func (t *trace) add(who, what string) {
-	line := fmt.Sprintf("%12.6f %-10s %s", t.s.now.Seconds(), who, what)
+	line := fmt.Sprintf("%12.6f %-10s %s", t.s.now.Seconds(), who, pointers.ReplaceAllString(what, "ptr"))
 	if len(t.lines) < maxTrace {
 		t.lines = append(t.lines, line)
 		return
