@@ -137,9 +137,6 @@ func (c *checker) workerExited(w *worker, why string) {
 
 // registeredApp checks that a driver gets one id and no other (B-102, B-107).
 func (c *checker) registeredApp(d *driver, id string) {
-	if c.s.opt.Plant.NewIDs && d.id != "" {
-		id += "x"
-	}
 	if d.id != "" && d.id != id {
 		c.s.fail("%s has id %s and is told %s", d.name, d.id, id)
 	}

@@ -69,7 +69,13 @@ type simClock struct{ s *Sim }
 func (c simClock) Now() time.Time { return c.s.Now() }
 
 // Propose implements master.Proposer.
-func (m *masterNode) Propose(cmd fsm.Command) { m.s.raft.propose(m, cmd) }
+func (m *masterNode) Propose(cmd fsm.Command) {
+	if set, ok := cmd.(fsm.SetTargets); ok && m.s.opt.Plant.LoseTargets {
+		set.Targets = nil
+		cmd = set
+	}
+	m.s.raft.propose(m, cmd)
+}
 
 // gate is the lease as this master sees it.
 func (m *masterNode) gate() bool { return m.s.opt.Plant.LeaseAlways || m.s.raft.leaseValid(m) }

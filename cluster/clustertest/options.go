@@ -68,6 +68,8 @@ type Plant struct {
 	LoseRegistered bool // the network loses every RegisteredWorker of the second half
 	NoAnswers      bool // executor states are never answered
 	NewIDs         bool // every RegisteredApplication names another application
+	HalfWorkers    bool // workers have half of what they offered
+	LoseTargets    bool // RequestExecutors is answered and not heeded
 }
 
 // Scenarios lists the names that OptionsFor knows.

@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"raftmaster/cluster/master"
@@ -215,7 +216,7 @@ func (r *rpc) write(b *outbox, c *mconn, p *push) {
 		b.last, c.first = c, p.seq
 	}
 	self := r.m.addr
-	out := &packet{kind: oneWay, sender: &self, endpoint: p.endpoint, msg: p.msg}
+	out := &packet{kind: oneWay, sender: &self, endpoint: p.endpoint, msg: r.m.s.planted(p)}
 	if p.ask != nil {
 		r.askID++
 		p.ask.id, p.ask.first, p.ask.last = r.askID, c.first, p.seq
@@ -428,6 +429,14 @@ func (c *mconn) Ask(endpoint string, _ sparkmsg.Family, msg sparkmsg.Message, ti
 		return
 	}
 	c.asks = append(c.asks, a)
+}
+
+// planted gives what is written for a message: itself, unless a bug is planted.
+func (s *Sim) planted(p *push) sparkmsg.Message {
+	if m, ok := p.msg.(*sparkmsg.RegisteredApplication); ok && s.opt.Plant.NewIDs {
+		return &sparkmsg.RegisteredApplication{AppID: fmt.Sprintf("%s-%d", m.AppID, p.seq), Master: m.Master}
+	}
+	return p.msg
 }
 
 // copies tells how often a message is written: once, unless a bug is planted.

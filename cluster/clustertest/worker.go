@@ -101,6 +101,9 @@ func (s *Sim) newWorker(host string, addr *sparkmsg.Address) *worker {
 	w.onMessage, w.onDisconnect = w.handle, w.masterDisconnected
 	s.workers = append(s.workers, w)
 	s.net.listen(w.proc)
+	if s.opt.Plant.HalfWorkers {
+		w.after(5*time.Second, func() { w.cores, w.mem = w.cores/2, w.mem/2 })
+	}
 	w.note("starts as %s with %d cores, %d MiB, %v %q", w.id, w.cores, w.mem, w.fams, w.release)
 	w.registerWithMaster()
 	return w
