@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -66,6 +67,7 @@ func (a *adapter) ApplyBatch(logs []*raft.Log) []any {
 	out := make([]any, len(logs))
 	done := make([]Applied, 0, len(logs))
 	machine := a.machine.Load()
+	began := time.Now()
 	for i, l := range logs {
 		if a.halted.Load() {
 			out[i] = errHalted
@@ -90,6 +92,9 @@ func (a *adapter) ApplyBatch(logs []*raft.Log) []any {
 	}
 	if len(done) > 0 {
 		a.publish()
+		if a.hooks.Measured != nil {
+			a.hooks.Measured(time.Since(began))
+		}
 		a.hooks.Applied(done)
 	}
 	return out

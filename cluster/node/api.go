@@ -85,12 +85,14 @@ type Applied struct {
 	Result      fsm.Result
 }
 
-// Hooks are how the node tells the leader service what happens. All are required, and none may block: Applied and
+// Hooks are how the node tells the leader service what happens. All but Measured are required, and none may block: Applied and
 // Restored run on the FSM goroutine, the others on goroutines of the node, never inside Propose. Start may call
 // Restored and, for a lone voter, Elected before it returns.
 type Hooks struct {
 	// Applied gets committed commands in log order, on every node, leader or not.
 	Applied func([]Applied)
+	// Measured, which may be nil, gets the time that each batch took in the state machine; like Applied it must not block.
+	Measured func(time.Duration)
 	// ProposeFailed gets a command of Propose whose fate was not decided by Applied; err is or wraps one of this
 	// package's errors. With ErrUnknownOutcome the same command may still arrive as Applied.
 	ProposeFailed func(cmd fsm.Command, err error)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"raftmaster/cluster/admin"
@@ -15,6 +16,7 @@ import (
 	"raftmaster/transport/raftnet"
 	"raftmaster/transport/sparkmsg"
 	"raftmaster/transport/sparkrpc"
+	"raftmaster/transport/webui"
 )
 
 // statusTimeout bounds how long a page waits for the leader service.
@@ -67,7 +69,7 @@ func (s *Server) startCore(ln net.Listener) error {
 		s.svc.Run(s.ctx)
 	}()
 	s.mux = portmux.Serve(ln, portmux.Handlers{
-		Spark: rpc.ServeConn, Internal: internal.Handle, HTTPHint: func() string { return s.webURL },
+		Spark: rpc.ServeConn, Internal: s.counted(internal.Handle), HTTPHint: func() string { return s.webURL },
 	}, s.log.Named("port"))
 	return nil
 }
@@ -93,6 +95,7 @@ func (s *Server) hooks() node.Hooks {
 			}
 			s.svc.Applied(out)
 		},
+		Measured:      s.observeApply,
 		ProposeFailed: s.svc.ProposeFailed,
 		Restored:      func() { s.log.Info("the state was restored from a snapshot") },
 		Elected: func(term uint64) {
@@ -119,7 +122,32 @@ func (s *Server) nodeEvent(e node.Event) {
 	if e.Kind == "failover" {
 		s.reason.Store(e.Detail)
 	}
-	observer{s}.Event(e.Kind, e.NodeID, e.Detail)
+	if e.Kind == "leader" {
+		if m := s.metrics.Load(); m != nil {
+			m.LeaderChanged()
+		}
+		return // the leader service records it, with the reason
+	}
+	s.ring.Add(webui.Event{Kind: e.Kind, Node: s.cfg.Advertise().String(), Subject: e.NodeID, Term: e.Term, Message: e.Detail})
+}
+
+// counted keeps the number of connections between masters.
+func (s *Server) counted(handle func(net.Conn)) func(net.Conn) {
+	return func(c net.Conn) {
+		m := s.metrics.Load()
+		m.ConnectionOpened("internal")
+		handle(&countedConn{Conn: c, closed: sync.OnceFunc(func() { m.ConnectionClosed("internal") })})
+	}
+}
+
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }
 
 func (s *Server) countConnections(delta int) {
@@ -130,6 +158,12 @@ func (s *Server) countConnections(delta int) {
 		m.ConnectionOpened("spark")
 	default:
 		m.ConnectionClosed("spark")
+	}
+}
+
+func (s *Server) observeApply(took time.Duration) {
+	if m := s.metrics.Load(); m != nil {
+		m.Applied(took)
 	}
 }
 
@@ -168,6 +202,7 @@ func (a softState) Soft() admin.Soft {
 	for id, at := range st.LastHeartbeats {
 		out.HeartbeatMillis[id] = at.UnixMilli()
 	}
+	out.WorkerNotes, out.WhyWaiting = st.WorkerNotes, st.WhyWaiting
 	for _, w := range st.Awaited {
 		if w.Dead {
 			continue // it is told of the new leader as well, but nothing waits for it
@@ -178,39 +213,51 @@ func (a softState) Soft() admin.Soft {
 	return out
 }
 
-// Stop leaves in order: leadership is handed over while everything still runs, then the listeners, Raft and the stores
-// close.
+// Stop leaves in order: leadership is handed over while everything still runs, open asks are answered, then the
+// listeners, Raft and the stores close.
 func (s *Server) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
 	defer cancel()
 	s.log.Info("stopping: leadership is handed over first")
+	if err := s.node.Leave(ctx); err != nil {
+		// Nobody to hand over to, as when a whole cluster is stopped: the stop itself is in order.
+		s.log.Warn("stopping without a hand-over of leadership", "error", err)
+	}
+	s.closePort()
 	err := s.node.Shutdown(ctx)
-	s.close()
+	s.closeWeb()
 	return err
 }
 
 // Kill stops at once, without hand-over and goodbye: what a test calls a crash.
 func (s *Server) Kill() {
 	s.node.Kill()
-	s.close()
+	s.closePort()
+	s.closeWeb()
 }
 
-// close ends what runs, in the order in which peers notice least. It may be called on a Server that is half started.
-func (s *Server) close() {
+// closePort ends the leader service, which answers what is open, and then everything on the cluster port.
+func (s *Server) closePort() {
 	s.cancel()
 	s.wg.Wait()
 	if s.mux != nil {
-		s.mux.Close()
+		if err := s.mux.Close(); err != nil {
+			s.log.Warn("the cluster port did not close in order", "error", err)
+		}
 	}
 	if s.rpc != nil {
 		s.rpc.Close()
 	}
-	if s.web != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), webShutdownTimeout)
-		defer cancel()
-		if err := s.web.Shutdown(ctx); err != nil {
-			s.log.Warn("the web UI did not stop in time", "error", err)
-		}
+}
+
+func (s *Server) closeWeb() {
+	if s.web == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), webShutdownTimeout)
+	defer cancel()
+	if err := s.web.Shutdown(ctx); err != nil {
+		s.log.Warn("the web UI did not stop in time", "error", err)
 	}
 }
 

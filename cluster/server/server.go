@@ -64,7 +64,7 @@ type Server struct {
 	wg     sync.WaitGroup
 }
 
-// Run is a whole master: it returns nil after an orderly stop when ctx ends, and an error when the master could not start
+// Run is a whole master: it returns nil after a stop when ctx ends, and an error when the master could not start
 // or must not go on.
 func Run(ctx context.Context, cfg config.Config, log hclog.Logger, version string) error {
 	s, err := Start(cfg, log, version)
@@ -86,7 +86,11 @@ func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err 
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
-			s.close()
+			if s.node != nil {
+				s.node.Kill()
+			}
+			s.closePort()
+			s.closeWeb()
 		}
 	}()
 	for _, w := range cfg.Warnings {
