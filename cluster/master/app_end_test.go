@@ -49,6 +49,7 @@ func TestG31_ClosedConnectionOfALivingDriverIsNoEnd(t *testing.T) {
 	fw := w.joined(1)
 	a := w.joinedApp(1)
 	fw.runAll()
+	w.advance(time.Minute) // the take-over is long past
 	a.close()
 	a.wantState(fsm.AppRunning)
 	// B-116: a driver that saw its connection close waits for MasterChanged, and asks nobody.

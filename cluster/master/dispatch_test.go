@@ -76,11 +76,11 @@ func TestB134_StandbyTellsSubmissionClientsToAskAnotherMaster(t *testing.T) {
 	}
 }
 
-// A leader without a lease answers as a standby.
+// A leader without a lease answers nothing from its state alone.
 func TestLeaderWithoutLeaseAnswersAsAStandby(t *testing.T) {
 	w := newWorld(t)
-	commands := len(w.proposed)
 	*w.lease = false
+	w.held = true // nothing can be committed
 	for _, m := range standbyAsks() {
 		answer, err := w.ask(nil, m)()
 		if r, ok := answer.(*sparkmsg.SubmitDriverResponse); ok && !strings.HasPrefix(r.Message, "Current state is not alive: STANDBY") {
@@ -93,12 +93,28 @@ func TestLeaderWithoutLeaseAnswersAsAStandby(t *testing.T) {
 			t.Errorf("%s was not answered", m.MessageName())
 		}
 	}
-	if len(w.proposed) != commands {
-		t.Errorf("proposed: %+v", w.proposed[commands:])
-	}
 	if w.core.Status().Leading {
 		t.Error("the status says that it leads")
 	}
+}
+
+// What a commit answers is taken while the lease has lapsed for a moment: the commit shows who leads.
+func TestLeaderWithoutLeaseAnswersByCommit(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	a := w.joinedApp(1, maxCores(1))
+	*w.lease = false
+	w.held = true
+	report := &sparkmsg.ExecutorStateChanged{AppID: a.id, State: sparkmsg.ExecutorRunning}
+	var errs []error
+	w.core.Ask(nil, &fw.addr, report, func(_ sparkmsg.Message, err error) { errs = append(errs, err) })
+	wantLen(t, "answers before the commit", errs, 0)
+	w.fail(errors.New("no quorum"))
+	if len(errs) != 1 || errs[0] == nil {
+		t.Errorf("the answers are %v, want one failure", errs)
+	}
+	w.held = false
+	fw.report(a.id, 0, sparkmsg.ExecutorRunning, nil)
 }
 
 // S37: what a worker reports to a standby must not be lost: a failure makes it ask again.

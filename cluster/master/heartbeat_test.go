@@ -86,6 +86,7 @@ func TestB034_SilentWorkerIsRemovedAfterTheTimeout(t *testing.T) {
 	w := newWorld(t)
 	fw := w.worker(1)
 	fw.register()
+	w.net.receipts[fw.addr] = false
 	a := w.joinedApp(1)
 	w.advance(59 * time.Second)
 	fw.wantState(fsm.WorkerAlive)

@@ -34,16 +34,19 @@ func TestB011_RegisterWorkerAtStandbyAnswersMasterInStandby(t *testing.T) {
 	}
 }
 
-// A leader without a lease is a standby to everybody (S19, DESIGN: the lease is read for every answer).
-func TestB011_RegisterWorkerWithoutLeaseAnswersMasterInStandby(t *testing.T) {
+// A leader whose lease has lapsed does not know whether it still leads: it says nothing before Raft has told (S19).
+func TestB011_RegisterWorkerWithoutLeaseIsNotAnswered(t *testing.T) {
 	w := newWorld(t)
 	*w.lease = false
+	w.held = true
 	fw := w.worker(1)
 	fw.register()
-	wantLen(t, "MasterInStandby", pushed[*sparkmsg.MasterInStandby](fw.conn), 1)
-	if fw.entry() != nil {
-		t.Error("a leader without a lease registered a worker")
-	}
+	w.core.Deposed(w.term)
+	w.fail(errors.New("not the leader"))
+	wantLen(t, "RegisteredWorker", w.net.outbox[fw.addr], 0)
+	wantLen(t, "pushes", fw.conn.pushes, 0)
+	fw.register()
+	wantLen(t, "MasterInStandby of the deposed master", pushed[*sparkmsg.MasterInStandby](fw.conn), 1)
 }
 
 func TestB012_RegisterWorkerKnownIDAnswersDuplicate(t *testing.T) {

@@ -99,8 +99,8 @@ func TestG13_TargetsSurviveATakeOver(t *testing.T) {
 	}
 }
 
-// An executor without RUNNING in 30 s whose launch arrived: the worker cannot read it. It is killed, FAILED, and the pair
-// is marked.
+// An executor without RUNNING in 30 s whose launch arrived: its worker is asked for its list. What is not in it could not
+// be read: the executor is killed, FAILED, and the pair is marked.
 func TestLaunchWithoutRunningAndWithReceiptMarksThePair(t *testing.T) {
 	w := newWorld(t)
 	fw := w.joined(1)
@@ -108,6 +108,10 @@ func TestLaunchWithoutRunningAndWithReceiptMarksThePair(t *testing.T) {
 	w.advance(29 * time.Second)
 	wantLen(t, "incompatible workers", a.entry().IncompatibleWorkers, 0)
 	w.advance(2 * time.Second)
+	if n := len(got[*sparkmsg.MasterChanged](w.net, fw.addr)); n == 0 {
+		t.Fatal("the worker was not asked for its list")
+	}
+	fw.schedulerState()
 	if got := a.entry().IncompatibleWorkers; len(got) != 1 || got[0] != fw.id {
 		t.Errorf("incompatible workers are %v", got)
 	}
@@ -157,14 +161,24 @@ func TestLaunchThatRunsIsNotJudged(t *testing.T) {
 	wantLen(t, "kills", fw.kills(), 0)
 }
 
-// LAUNCHING is no sign of life of the process.
-func TestLaunchThatOnlyLaunchesIsJudged(t *testing.T) {
+// LAUNCHING is no sign of life of the process, but one that is listed as such is slow to start and gets more time.
+func TestLaunchThatIsListedAsLaunchingIsWatchedOn(t *testing.T) {
 	w := newWorld(t)
 	fw := w.joined(1)
 	a := w.joinedApp(1, maxCores(1))
 	fw.report(a.id, 0, sparkmsg.ExecutorLaunching, nil)
+	launching := running(a.id, 0)
+	launching.State = sparkmsg.ExecutorLaunching
+	for range 3 {
+		w.advance(31 * time.Second)
+		fw.schedulerState(launching)
+		wantLen(t, "incompatible workers", a.entry().IncompatibleWorkers, 0)
+		wantLen(t, "executors", a.executors(), 1)
+	}
 	w.advance(31 * time.Second)
+	fw.schedulerState()
 	wantLen(t, "incompatible workers", a.entry().IncompatibleWorkers, 1)
+	wantLen(t, "executors", a.executors(), 0)
 }
 
 // A receipt speaks for the launches that went out on its connection before it, and for no other.
