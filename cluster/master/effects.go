@@ -94,6 +94,9 @@ func (c *Core) sendLaunch(e *fsm.LaunchExecutor) bool {
 	if app == nil || app.State.Finished() {
 		return false // finished meanwhile; the kill that comes with that finds nothing
 	}
+	if c.dropped {
+		return false // the list that the worker is about to be asked for ends it, since it was never sent
+	}
 	desc, err := c.description(app, e.Payload)
 	if w == nil || err != nil {
 		// Cannot happen for what this leader planned. It is not silent, and the overdue rule of the next leader, or the

@@ -21,6 +21,8 @@ type launch struct {
 	seq     uint64 // place in the worker's outbox
 	at      time.Time
 	overdue *timer
+	// suspect: it was not RUNNING in time, and the worker's next list tells whether the worker could read the launch.
+	suspect bool
 }
 
 // executorChanged handles ExecutorStateChanged (B-122 to B-128). The worker asks again, and in the end exits, unless it
@@ -96,8 +98,8 @@ func (c *Core) askReceipt(w *workerSoft, keys []fsm.ExecutorKey) {
 	})
 }
 
-// launchOverdue deals with an executor that never ran. Delivered but silent means that the worker could not read the
-// launch: the pair of application and worker is not tried again. Not delivered means that nothing was started.
+// launchOverdue deals with an executor that is not RUNNING in time. Not delivered means that nothing was started.
+// Delivered and not listed means that the worker could not read the launch: the pair is not tried again.
 func (c *Core) launchOverdue(workerID string, key fsm.ExecutorKey) {
 	w := c.workers[workerID]
 	if w == nil {
@@ -116,6 +118,14 @@ func (c *Core) launchOverdue(workerID string, key fsm.ExecutorKey) {
 			func(fsm.Result) { c.needPlan() }, nil)
 		return
 	}
+	// Its RUNNING may be held up by the network, or its process be slow to start: a worker that could read the launch lists
+	// the executor.
+	l.suspect = true
+	c.awaitWorker(w)
+}
+
+// markIncompatible ends an executor that its worker does not list although it received the launch: it could not read it.
+func (c *Core) markIncompatible(workerID string, key fsm.ExecutorKey) {
 	reason := fmt.Sprintf("executor was not RUNNING within %d s on worker %s: the worker's Spark release may not fit the application's", int(runningTimeout.Seconds()), workerID)
 	c.deps.Log.Warn("an executor did not run in time; this worker gets no more of this application", "app_id", key.AppID, "executor_id", key.ExecID, "worker_id", workerID)
 	c.propose("MarkIncompatible", fsm.MarkIncompatible{Meta: c.meta(), AppID: key.AppID, ExecID: key.ExecID, WorkerID: workerID, Reason: reason},
@@ -123,6 +133,16 @@ func (c *Core) launchOverdue(workerID string, key fsm.ExecutorKey) {
 			c.deps.Observer.Event("app", key.AppID, reason)
 			c.needPlan()
 		}, nil)
+}
+
+// watchAgain gives an executor that is slow to start, but listed by its worker, some more time.
+func (c *Core) watchAgain(w *workerSoft, e *fsm.Executor) {
+	l := w.launches[e.Key()]
+	if l == nil || !l.suspect || e.State != fsm.ExecutorLaunching {
+		return
+	}
+	delete(w.launches, e.Key())
+	c.launched(w, e.Key(), l.seq)
 }
 
 // launchSeen ends the watch over a launch of which the worker has spoken. Its place in the outbox is kept while the

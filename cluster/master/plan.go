@@ -23,7 +23,8 @@ func (c *Core) needPlan() { c.plan.needed = true }
 
 // runPlan plans executors and proposes the placements as one command (spec B-160 to B-184).
 func (c *Core) runPlan() {
-	if !c.plan.needed || c.plan.inFlight || !c.alive() {
+	// After a lapse of the lease, lists come first: a kill that was dropped leaves a worker fuller than the books say.
+	if !c.plan.needed || c.plan.inFlight || c.dropped || !c.alive() {
 		return
 	}
 	c.plan.needed = false

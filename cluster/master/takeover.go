@@ -228,9 +228,14 @@ func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecut
 		if listed[key] {
 			delete(listed, key)
 			changed = changed || e.State == fsm.ExecutorLaunching
+			c.watchAgain(w, e)
 			return true
 		}
-		if l := w.launches[key]; l == nil || l.seq < w.listSeq && (e.Delivered || first <= l.seq) {
+		switch l := w.launches[key]; {
+		case l != nil && (l.seq >= w.listSeq || !e.Delivered && first > l.seq):
+		case l != nil && l.suspect && e.State == fsm.ExecutorLaunching:
+			c.markIncompatible(w.id, key)
+		default:
 			missing = append(missing, key)
 		}
 		return true
