@@ -29,7 +29,7 @@ func TestB110_UnregisterApplicationFinishesIt(t *testing.T) {
 
 // B-111 beaten as G-31 and G-32 say: a closed connection is a question, and only a driver that is really gone ends its
 // application, as FAILED and not as FINISHED.
-func TestB111_DriverThatIsGoneFailsItsApplication(t *testing.T) {
+func TestB111_G32_DriverThatIsGoneFailsItsApplication(t *testing.T) {
 	for name, result := range map[string]ProbeResult{"no AppClient there": ProbeFalse, "nobody listens": ProbeRefused} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

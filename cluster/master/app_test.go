@@ -90,7 +90,7 @@ func TestB101_UncommittedRegistrationIsSilent(t *testing.T) {
 }
 
 // B-102, G-01: repeated from the same connection, even after the id was named: the same id again.
-func TestB102_RepeatedRegistrationOnTheSameConnectionKeepsItsID(t *testing.T) {
+func TestB102_G01_RepeatedRegistrationOnTheSameConnectionKeepsItsID(t *testing.T) {
 	w := newWorld(t)
 	fw := w.joined(1)
 	a := w.joinedApp(1)
@@ -251,7 +251,7 @@ func TestB106_TriesThatMeetNoLeaderLeaveNothing(t *testing.T) {
 
 // B-107, G-02: a driver that hears from several masters ends with one id: standbys are silent, an old leader is stopped by
 // its lease, and the new leader confirms the id.
-func TestB107_DriverThatHearsFromSeveralMastersEndsWithOneID(t *testing.T) {
+func TestB107_G02_DriverThatHearsFromSeveralMastersEndsWithOneID(t *testing.T) {
 	w := newWorld(t)
 	a := w.app(1)
 	a.register()
@@ -315,7 +315,7 @@ func TestB107_AcknowledgementWithoutIDOfAStrangerIsIgnored(t *testing.T) {
 
 // G-06, S18: numbers come from a replicated counter: no id twice in one second, on any number of leaders, nor when the
 // clock of the next leader is an hour behind.
-func TestG06_IdentifiersAreNeverReused(t *testing.T) {
+func TestG06_S18_IdentifiersAreNeverReused(t *testing.T) {
 	w := newWorld(t)
 	seen := map[string]bool{}
 	for i := range 40 {

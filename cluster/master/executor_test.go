@@ -239,7 +239,7 @@ func TestB127_ReportOfAWorkerThatDoesNotHoldTheExecutorChangesNothing(t *testing
 }
 
 // B-129, G-15, S16: executor ids are never reused in an application, whatever happens.
-func TestG15_ExecutorIDsAreNeverReused(t *testing.T) {
+func TestG15_S16_ExecutorIDsAreNeverReused(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.worker(1), w.worker(2)
 	one.cores, two.cores = 2, 1

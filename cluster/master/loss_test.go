@@ -174,7 +174,7 @@ func TestB061_ResourcesAreGivenInTextOrderAndComeBack(t *testing.T) {
 
 // B-064, B-066: the worker's own signal. Its executors are taken from their applications and replaced elsewhere at once
 // (G-42), nothing is killed, and its drivers of executors are told.
-func TestB064_WorkersOwnDecommissionSignal(t *testing.T) {
+func TestB064_B066_G42_WorkersOwnDecommissionSignal(t *testing.T) {
 	w := newWorld(t)
 	fw := w.joined(1)
 	a := w.joinedApp(1, maxCores(2))

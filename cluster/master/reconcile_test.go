@@ -127,7 +127,7 @@ func TestListOnTheSameConnectionEndsWhatItDoesNotName(t *testing.T) {
 }
 
 // B-157, G-17: a second list changes nothing more.
-func TestB157_SchedulerStateConfirmsAndIsIdempotent(t *testing.T) {
+func TestB157_G17_SchedulerStateConfirmsAndIsIdempotent(t *testing.T) {
 	w := newWorld(t)
 	fw := w.joined(1)
 	a := w.joinedApp(1, maxCores(3))

@@ -122,7 +122,7 @@ func TestNewLeaderGivesWorkOnlyToReconciledWorkers(t *testing.T) {
 
 // G-08, S02: MasterChanged did not arrive, the worker registers by itself: it stays, and its list comes with the next
 // MasterChanged.
-func TestS02_WorkerThatRegistersDuringTheTakeOverStaysAlive(t *testing.T) {
+func TestG08_S02_WorkerThatRegistersDuringTheTakeOverStaysAlive(t *testing.T) {
 	w := newWorld(t)
 	fw := w.joined(1)
 	a := w.joinedApp(1, maxCores(2))
