@@ -72,7 +72,7 @@ func (c *Core) shiftClocks(by time.Duration) {
 		t.at = t.at.Add(by)
 	}
 	for _, w := range c.workers {
-		w.lastSeen = w.lastSeen.Add(by)
+		w.lastSeen, w.beatAt = w.lastSeen.Add(by), w.beatAt.Add(by)
 		w.await.shift(by)
 	}
 	for _, a := range c.apps {
@@ -124,21 +124,22 @@ func (c *Core) scanWorker(w *workerSoft, now time.Time) {
 		}
 		return
 	}
-	switch silent := now.Sub(w.lastSeen); {
-	case silent > c.cfg.WorkerTimeout:
+	switch {
+	case now.Sub(w.lastSeen) > c.cfg.WorkerTimeout:
 		c.deps.Log.Warn(fmt.Sprintf("Removing %s because we got no heartbeat in %d ms", w.id, c.cfg.WorkerTimeout.Milliseconds()))
 		c.removeWorkerOnce(w, fmt.Sprintf("Not receiving heartbeat for %d seconds", int(c.cfg.WorkerTimeout.Seconds())))
-	case silent > c.cfg.WorkerTimeout/2 && now.Sub(w.nudgedAt) > c.cfg.WorkerTimeout/4:
+	case now.Sub(w.beatAt) > c.cfg.WorkerTimeout/2 && now.Sub(w.nudgedAt) > c.cfg.WorkerTimeout/4:
 		c.nudge(w, now)
 	}
 }
 
 // nudge asks a worker that sends no heartbeats to register again. Workers begin to send them when they get
 // RegisteredWorker, and MasterChanged ends their attempts to register: one that got only the latter, because the leader
-// with which it registered died before it could answer, would stay silent for ever.
+// with which it registered died before it could answer, would stay silent for ever. Other signs of life do not count:
+// a worker answers the question behind a launch that it refuses, because another master is its own.
 func (c *Core) nudge(w *workerSoft, now time.Time) {
 	w.nudgedAt = now
-	c.deps.Log.Warn("no heartbeat from a worker; asking it to register again", "worker_id", w.id, "silent", now.Sub(w.lastSeen).String())
+	c.deps.Log.Warn("no heartbeat from a worker; asking it to register again", "worker_id", w.id, "silent", now.Sub(w.beatAt).String())
 	c.deps.Network.Send(w.addr, endpointWorker, w.fam, &sparkmsg.ReconnectWorker{MasterURL: c.cfg.masterURL()})
 }
 

@@ -31,7 +31,7 @@ type workerSoft struct {
 	launches map[fsm.ExecutorKey]*launch
 
 	unreachableSince time.Time
-	beatAt           time.Time // its last heartbeat
+	beatAt           time.Time // its last heartbeat, or when this term first knew it
 	nudgedAt         time.Time // when it was last asked to register again because it sends no heartbeats
 	probing          bool
 	removing         bool // its removal is on the way
@@ -42,7 +42,7 @@ type workerSoft struct {
 func (c *Core) workerSoft(id string, addr sparkmsg.Address, families sparkmsg.FamilySet) *workerSoft {
 	w := c.workers[id]
 	if w == nil {
-		w = &workerSoft{id: id, launches: map[fsm.ExecutorKey]*launch{}, lastSeen: c.now()}
+		w = &workerSoft{id: id, launches: map[fsm.ExecutorKey]*launch{}, lastSeen: c.now(), beatAt: c.now()}
 		c.workers[id] = w
 	}
 	w.addr = addr
