@@ -101,6 +101,21 @@ func TestUnreachableWorkerGetsNoWorkUntilItIsHeardOf(t *testing.T) {
 	wantLen(t, "executors after its heartbeat", a.executors(), 4)
 }
 
+// The recovery time-out is for take-overs: an attached worker whose connection closed and whose process answers a probe
+// has the worker time-out, whether the former is shorter or longer.
+func TestProbedWorkerEndsByTheWorkerTimeout(t *testing.T) {
+	for _, limit := range []time.Duration{5 * time.Second, 150 * time.Second} {
+		w := newWorld(t, func(c *Config) { c.RecoveryTimeout = limit })
+		fw := w.joined(1)
+		w.beating = nil
+		fw.close()
+		w.advance(50 * time.Second)
+		fw.wantState(fsm.WorkerAlive)
+		w.advance(12 * time.Second)
+		fw.wantState(fsm.WorkerDead)
+	}
+}
+
 // B-042: a worker that reports back after a probe found it alive gets work again only when its list is known.
 func TestProbedWorkerGetsNoWorkBeforeItsList(t *testing.T) {
 	w := newWorld(t)

@@ -62,19 +62,36 @@ func TestB160_EventsAreCoalescedIntoOnePlanInFlight(t *testing.T) {
 // A placement that Apply drops makes the planner run again.
 func TestB160_DroppedPlacementIsPlannedAgain(t *testing.T) {
 	w := newWorld(t)
-	one := w.joined(1)
+	one, two := w.joined(1), w.joined(2)
 	w.held = true
 	a := w.app(1, maxCores(4))
 	a.register()
 	w.core.Applied(w.commit(w.take()...))
 	plan := w.take()
+	wantLen(t, "placements", plan[0].(fsm.PlaceExecutors).Placements, 4)
+	w.commit(fsm.DecommissionWorkers{Meta: w.meta(), IDs: []string{one.id}}) // the core hears of it later
 	w.held = false
-	two := w.joined(2)
-	w.operator(fsm.DecommissionWorkers{Meta: w.meta(), IDs: []string{one.id}})
 	w.core.Applied(w.commit(plan...))
 	w.settle()
 	wantLen(t, "launches on the decommissioned worker", one.launches(), 0)
 	wantLen(t, "launches on the other one", two.launches(), 4)
+}
+
+// An application that ended in the same batch of the log as its plan: nothing is started that has to be killed at once.
+func TestPlanOfAnApplicationThatHasEndedLaunchesNothing(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.held = true
+	a := w.app(1)
+	a.register()
+	w.core.Applied(w.commit(w.take()...))
+	plan := w.take()
+	id, _ := w.machine.View().ApplicationByDriver(toFSMAddress(a.addr))
+	w.held = false
+	w.core.Applied(w.commit(append(plan, fsm.FinishApplication{Meta: w.meta(), AppID: id.ID, State: fsm.AppKilled})...))
+	w.settle()
+	wantLen(t, "launches", fw.launches(), 0)
+	wantLen(t, "ApplicationRemoved", got[*sparkmsg.ApplicationRemoved](w.net, a.addr), 1)
 }
 
 // B-178: said once, not for every event.

@@ -356,6 +356,31 @@ func TestG05_DuplicateRegistrationRefreshesTheFacts(t *testing.T) {
 	wantLen(t, "executors", a.executors(), 2)
 }
 
+// Each fact alone is news; a repetition without news is none.
+func TestG05_EveryFactAloneIsCommitted(t *testing.T) {
+	for name, change := range map[string]func(*sparkmsg.RegisterWorker){
+		"host":      func(m *sparkmsg.RegisterWorker) { m.Host = "other" },
+		"port":      func(m *sparkmsg.RegisterWorker) { m.Port++ },
+		"address":   func(m *sparkmsg.RegisterWorker) { m.Worker.Address.Port++ },
+		"cores":     func(m *sparkmsg.RegisterWorker) { m.Cores++ },
+		"memory":    func(m *sparkmsg.RegisterWorker) { m.Memory++ },
+		"web UI":    func(m *sparkmsg.RegisterWorker) { m.WorkerWebUIURL += "/x" },
+		"resources": func(m *sparkmsg.RegisterWorker) { m.Resources = twice("gpu")[:1] },
+		"nothing":   func(*sparkmsg.RegisterWorker) {},
+	} {
+		w := newWorld(t)
+		fw := w.joined(1)
+		m := fw.registration()
+		change(m)
+		fw.say(m)
+		want := 2
+		if name == "nothing" {
+			want = 1
+		}
+		wantLen(t, "RegisterWorker commands for "+name, committed[fsm.RegisterWorker](w), want)
+	}
+}
+
 // S08: workers register by themselves while the new leader calls them, 50 times over.
 func TestS08_RegistrationsThatRaceWithTakeOversLoseNothing(t *testing.T) {
 	w := newWorld(t)

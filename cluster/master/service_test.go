@@ -165,6 +165,23 @@ func TestServiceShutsDownWithAsksPending(t *testing.T) {
 	}
 }
 
+// Asks that wait in the queue when the service ends are answered with a failure, too.
+func TestServiceEndAnswersAsksInTheQueue(t *testing.T) {
+	svc, _, stop := startService(t)
+	block := make(chan struct{})
+	svc.Post(func() { <-block })
+	var answered atomic.Int64
+	const asks = 200
+	for range asks {
+		svc.Ask(nil, nil, &sparkmsg.RequestReadyz{}, func(sparkmsg.Message, error) { answered.Add(1) })
+	}
+	time.AfterFunc(20*time.Millisecond, func() { close(block) }) // let stop come first; whatever comes first, all are answered
+	stop()
+	if n := answered.Load(); n != asks {
+		t.Errorf("%d of %d asks were answered", n, asks)
+	}
+}
+
 // More messages than the queue holds wait, and so do their connections; the end of the service lets them go.
 func TestServiceEndReleasesWaitingReaders(t *testing.T) {
 	svc, _, stop := startService(t)

@@ -188,7 +188,12 @@ func TestReceiptCoversOnlyItsRange(t *testing.T) {
 	delete(w.net.receipts, fw.addr)
 	a := w.joinedApp(1, maxCores(2))
 	q := w.net.receiptFor(t, fw.addr)
-	first := w.net.outbox[fw.addr][1] // behind RegisteredWorker
+	first := w.net.outbox[fw.addr][1]                                        // behind RegisteredWorker
+	q.receipt(Receipt{First: q.seq + 1, Last: q.seq + 9, Exists: true}, nil) // of a later connection
+	w.settle()
+	if w.view().Executor(fsm.ExecutorKey{AppID: a.id, ExecID: 0}).Delivered {
+		t.Error("a receipt for later messages was believed")
+	}
 	q.receipt(Receipt{First: first.seq, Last: first.seq + 1, Exists: true}, nil)
 	w.settle()
 	one := w.view().Executor(fsm.ExecutorKey{AppID: a.id, ExecID: 0})
