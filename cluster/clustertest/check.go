@@ -163,12 +163,13 @@ func (c *checker) appRemoved(d *driver, why string) {
 	}
 }
 
-// incompatible checks that only workers that cannot run an application are marked so.
+// incompatible checks that only workers that cannot run an application are marked so. A worker that was cut off may be:
+// an executor that started late and ended before its worker could say anything looks like one that was never started.
 func (c *checker) incompatible(view fsm.View) (err error) {
 	view.ActiveApplications(func(a *fsm.Application) bool {
 		for _, id := range a.IncompatibleWorkers {
 			for _, w := range c.s.workers {
-				mayBe := w.decommissioned || w.cannotRead && c.s.appFamily(a.ID) != w.fam
+				mayBe := w.decommissioned || c.cutOff[w.proc] != nil || w.cannotRead && c.s.appFamily(a.ID) != w.fam
 				if w.id == id && !mayBe {
 					err = fmt.Errorf("application %s will not use %s, which could run it", a.ID, w.name)
 				}

@@ -29,10 +29,10 @@ func (c *Core) registerAgain(reg *registration, old *fsm.Application) {
 	switch {
 	case soft.conn != 0 && soft.conn == reg.conn.ID():
 		c.proposeApplication(reg, true)
-	case old.Confirmed:
+	case old.Confirmed || soft.confirming:
 		c.claimAddress(soft, reg)
 	case bytes.Equal(reg.payload, old.Payload):
-		c.proposeApplication(reg, false)
+		c.proposeApplication(reg, true)
 	default:
 		// Another driver: the first one never got its answer, or never used it. Confirming the old application lets the
 		// registration replace it.

@@ -153,3 +153,26 @@ func TestSlowLaunchThatIsListedMarksNoPair(t *testing.T) {
 	}
 	wantLen(t, "executors", a.executors(), 1)
 }
+
+// B-102: the acknowledgement that names the id and a repeated registration on another connection come at once. Whatever
+// is committed first, the driver keeps its id.
+func TestB102_RegistrationWhileTheIDIsBeingConfirmedKeepsIt(t *testing.T) {
+	w := newWorld(t)
+	a := w.app(1)
+	w.net.receipts[a.addr] = false
+	a.register()
+	id := a.id
+	w.failover()
+	a.online()
+	w.held = true
+	a.acknowledge()
+	a.conn, a.claims = w.conn(a.addr), 0
+	a.register()
+	w.held = false
+	w.settle()
+	for _, got := range a.ids() {
+		if got != id {
+			t.Errorf("the driver has id %s and is told %s", id, got)
+		}
+	}
+}
