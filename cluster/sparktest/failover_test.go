@@ -75,14 +75,15 @@ func TestLeaderKilledDuringLaunch_S16(t *testing.T) {
 		}
 		leader.Kill()
 		next := c.WaitLeader(leader)
+		leader.Start()
 		a.WaitStarted()
-		waitExecutors(t, a, 4, 0)
+		waitLive(t, a, 4)
 		waitAttached(t, next)
 		a.Run(8, 0.2)
 		waitCoresUsed(t, c, 4)
 		checkExecutorIDs(t, a)
 		Eventually(t, startTimeout, "four executors RUNNING", func() error {
-			list, err := next.Executors()
+			list, err := next.Executors() // of the replicated state: any master knows
 			if err != nil {
 				return err
 			}
@@ -177,10 +178,12 @@ func TestFiftyLeaderKills_S08(t *testing.T) {
 }
 
 func killLeaders(t *testing.T, spark Spark, kills, nWorkers int) {
-	c, leader := newCluster(t, spark, nil)
+	c, _ := newCluster(t, spark, nil)
 	workers := c.StartWorkers(nWorkers, WorkerOptions{})
 	a := c.StartApp(AppOptions{Cores: nWorkers, ExecutorCores: 1}).WaitStarted()
 	waitExecutors(t, a, nWorkers, 0)
+	a.Run(2*nWorkers, 0.1) // everything is up, the machine is calm
+	leader := c.WaitLeader()
 	settled := waitAttached(t, leader)
 	for kill := range kills {
 		a.Begin(2*nWorkers, 0.5)

@@ -169,6 +169,28 @@ func waitExecutors(t *testing.T, a *App, added, removed int) {
 	})
 }
 
+// waitLive waits until the application has exactly that many executors. Others
+// may have been written off before they could join.
+func waitLive(t *testing.T, a *App, n int) {
+	t.Helper()
+	Eventually(t, startTimeout, fmt.Sprintf("%s: %d live executors", a.Name, n), func() error {
+		h, err := a.History()
+		if err != nil {
+			return err
+		}
+		live := 0
+		for _, id := range h.ExecutorsAdded {
+			if _, gone := h.ExecutorsRemoved[id]; !gone {
+				live++
+			}
+		}
+		if live != n {
+			return fmt.Errorf("added %v, removed %v", h.ExecutorsAdded, h.ExecutorsRemoved)
+		}
+		return nil
+	})
+}
+
 // waitCoresUsed waits until the leader books exactly that many cores.
 func waitCoresUsed(t *testing.T, c *Cluster, n int) {
 	t.Helper()
