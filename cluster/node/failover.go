@@ -109,8 +109,28 @@ func (n *Node) failover(lost raftnet.Hello, seen observed, end time.Time) {
 	}
 	n.log.Info("campaigning at once: the leader's process is gone", "leader", lost.NodeID, "term", seen.term, "rank", rank, "after", time.Since(began))
 	n.cfg.OnEvent(Event{Kind: "failover", NodeID: lost.NodeID, Term: seen.term, Detail: "the leader's process is gone; campaigning at once"})
+	n.announceCampaign(answers, seen.term+1)
 	if err := in.trans.InjectTimeoutNow(); err != nil {
 		n.log.Warn("fast failover failed", "error", err)
+	}
+}
+
+// announceCampaign tells the voters that answered that this node asks for their votes in a moment.
+func (n *Node) announceCampaign(answers map[string]*raftnet.Answer, term uint64) {
+	for id := range answers {
+		p, ok := n.peers.byID(id)
+		if !ok || p.conn == nil {
+			continue
+		}
+		if err := p.conn.send(&raftnet.Campaign{Term: term}); err != nil {
+			n.log.Debug("campaign not announced", "to", id, "error", err)
+		}
+	}
+}
+
+// sawVoteRequest notes that somebody asks, or is about to ask, for votes of a term.
+func (n *Node) sawVoteRequest(term uint64) {
+	for old := n.voteTerm.Load(); term > old && !n.voteTerm.CompareAndSwap(old, term); old = n.voteTerm.Load() {
 	}
 }
 

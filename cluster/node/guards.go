@@ -25,8 +25,7 @@ func (n *Node) inspect(in *instance, rpc raft.RPC) bool {
 			raftnet.Refuse(rpc, errVoteHeld)
 			return true
 		}
-		for old := n.voteTerm.Load(); c.Term > old && !n.voteTerm.CompareAndSwap(old, c.Term); old = n.voteTerm.Load() {
-		}
+		n.sawVoteRequest(c.Term)
 	case *raft.RequestPreVoteRequest:
 		if n.voteHeld(in) {
 			raftnet.Refuse(rpc, errVoteHeld)

@@ -71,7 +71,7 @@ func (s *logSink) String() string {
 
 // member is one master of a test cluster, whose process may come and go.
 type member struct {
-	t    *testing.T
+	t    testing.TB
 	c    *cluster
 	addr string
 	dir  string
@@ -92,7 +92,7 @@ type member struct {
 }
 
 type cluster struct {
-	t       *testing.T
+	t       testing.TB
 	net     *network
 	members []*member
 	list    []string
@@ -101,7 +101,7 @@ type cluster struct {
 const testTimeout = 300 * time.Millisecond
 
 // newCluster prepares masters; none is started.
-func newCluster(t *testing.T, count int) *cluster {
+func newCluster(t testing.TB, count int) *cluster {
 	t.Helper()
 	c := &cluster{t: t, list: newHosts(count), net: &network{
 		hooks: make(map[string]func(string) error), out: make(map[string]func(string, string) error), ids: make(map[string]string),
@@ -119,7 +119,7 @@ func newCluster(t *testing.T, count int) *cluster {
 }
 
 // startAll starts every master and waits for a leader.
-func startAll(t *testing.T, count int, edit func(*Config)) *cluster {
+func startAll(t testing.TB, count int, edit func(*Config)) *cluster {
 	t.Helper()
 	c := newCluster(t, count)
 	for _, m := range c.members {
@@ -283,7 +283,7 @@ func (m *member) stop() {
 }
 
 // eventually polls until the condition holds.
-func eventually(t *testing.T, what string, condition func() bool) {
+func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if condition() {

@@ -237,6 +237,10 @@ func (n *Node) fromWatcher(w *watchConn, m raftnet.WatchMessage) {
 		if err := w.send(&a); err != nil {
 			n.log.Debug("answer not delivered", "to", w.peer.NodeID, "error", err)
 		}
+	case *raftnet.Campaign:
+		if n.inConfiguration(w.peer.NodeID) {
+			n.sawVoteRequest(m.Term)
+		}
 	case *raftnet.DigestReport:
 		n.digests.reported(w.peer.NodeID, *m)
 	}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
 // logStore is the log that raft sees: bbolt behind a cache, with errors that name the file and are remembered.
@@ -119,34 +118,4 @@ func (s *Store) TruncateFrom(index uint64) error {
 	}
 	s.logger.Warn("removing the end of the log: it contradicts what the cluster has committed", "from", index, "to", last)
 	return s.Logs().DeleteRange(index, last)
-}
-
-// stableStore is the vote and the term for raft.
-type stableStore Store
-
-func (s *stableStore) fail(err error) error {
-	if err == nil || errors.Is(err, raftboltdb.ErrKeyNotFound) {
-		return err // raft compares the text of the latter
-	}
-	return fmt.Errorf("%w: %s: %w", ErrStorage, filepath.Join(s.dir, stableFile), err)
-}
-
-// Set implements raft.StableStore.
-func (s *stableStore) Set(key, val []byte) error { return s.fail(s.stable.Set(key, val)) }
-
-// Get implements raft.StableStore.
-func (s *stableStore) Get(key []byte) ([]byte, error) {
-	v, err := s.stable.Get(key)
-	return v, s.fail(err)
-}
-
-// SetUint64 implements raft.StableStore.
-func (s *stableStore) SetUint64(key []byte, val uint64) error {
-	return s.fail(s.stable.SetUint64(key, val))
-}
-
-// GetUint64 implements raft.StableStore.
-func (s *stableStore) GetUint64(key []byte) (uint64, error) {
-	v, err := s.stable.GetUint64(key)
-	return v, s.fail(err)
 }

@@ -56,7 +56,7 @@ type Store struct {
 	lock   *os.File
 	bolt   *raftboltdb.BoltStore
 	cache  *raft.LogCache
-	stable *raftboltdb.BoltStore
+	stable *stableStore
 	snaps  *snapshotStore
 
 	mu        sync.Mutex
@@ -93,10 +93,10 @@ func (s *Store) open() error {
 	if s.bolt, err = openBolt(filepath.Join(s.dir, logFile)); err != nil {
 		return err
 	}
-	if s.stable, err = openBolt(filepath.Join(s.dir, stableFile)); err != nil {
+	if s.stable, err = openStable(filepath.Join(s.dir, stableFile)); err != nil {
 		return err
 	}
-	if err := s.reserveStable(); err != nil {
+	if err := s.stable.reserve(); err != nil {
 		return err
 	}
 	if s.cache, err = raft.NewLogCache(logCacheEntries, s.bolt); err != nil {
@@ -158,21 +158,6 @@ func readHolder(f *os.File) string {
 	return "another process"
 }
 
-// reserveStable makes stable.db large enough that later votes and terms fit into pages that exist already.
-func (s *Store) reserveStable() error {
-	key := []byte("reserve")
-	if _, err := s.stable.Get(key); err == nil {
-		return nil
-	}
-	if err := s.stable.Set(key, make([]byte, stableReserve)); err != nil {
-		return fmt.Errorf("%w: write %s: %w", ErrStorage, filepath.Join(s.dir, stableFile), err)
-	}
-	if err := s.stable.Set(key, []byte("done")); err != nil {
-		return fmt.Errorf("%w: write %s: %w", ErrStorage, filepath.Join(s.dir, stableFile), err)
-	}
-	return nil
-}
-
 func boltOptions() *bbolt.Options {
 	return &bbolt.Options{Timeout: lockWait, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true}
 }
@@ -184,7 +169,7 @@ func (s *Store) Dir() string { return s.dir }
 func (s *Store) Logs() raft.LogStore { return (*logStore)(s) }
 
 // Stable is the stable store for raft.
-func (s *Store) Stable() raft.StableStore { return (*stableStore)(s) }
+func (s *Store) Stable() raft.StableStore { return s.stable }
 
 // Snapshots is the snapshot store for raft.
 func (s *Store) Snapshots() raft.SnapshotStore { return s.snaps }
@@ -207,7 +192,7 @@ func (s *Store) Close() error {
 		errs = append(errs, s.bolt.Close())
 	}
 	if s.stable != nil {
-		errs = append(errs, s.stable.Close())
+		errs = append(errs, s.stable.close())
 	}
 	return errors.Join(append(errs, s.lock.Close())...)
 }

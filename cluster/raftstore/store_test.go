@@ -379,3 +379,43 @@ func TestAFullDiskSurfacesAndHeals(t *testing.T) {
 		t.Errorf("after the disk has space: probe %v, health %v", err, s.Health())
 	}
 }
+
+func TestAVoteIsSavedAsAWhole(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	vote := func(term uint64, candidate string) {
+		t.Helper()
+		if err := s.Stable().SetUint64([]byte("LastVoteTerm"), term); err != nil {
+			t.Fatal(err)
+		}
+		if candidate == "" {
+			return
+		}
+		if err := s.Stable().Set([]byte("LastVoteCand"), []byte(candidate)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(term uint64, candidate string) {
+		t.Helper()
+		gotTerm, err := s.Stable().GetUint64([]byte("LastVoteTerm"))
+		got, err2 := s.Stable().Get([]byte("LastVoteCand"))
+		if gotTerm != term || string(got) != candidate || err != nil || err2 != nil {
+			t.Errorf("vote of term %d for %q, want %d for %q (%v, %v)", gotTerm, got, term, candidate, err, err2)
+		}
+	}
+	vote(4, "a:1")
+	check(4, "a:1")
+	vote(5, "") // the process ends between the two halves
+	check(5, "a:1")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	check(4, "a:1")
+	vote(6, "b:1")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	check(6, "b:1")
+}

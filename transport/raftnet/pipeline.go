@@ -70,13 +70,23 @@ func (p *pipeline) forward() {
 			case <-p.closed:
 				return
 			case <-p.t.closed:
+				p.abandon()
 				return
 			}
 		case <-p.closed:
 			return
 		case <-p.t.closed:
+			p.abandon()
 			return
 		}
+	}
+}
+
+// abandon ends the pipeline when the transport closes: its sender may be waiting for room, which only a consumer makes,
+// and raft closes a pipeline only after its sender has returned.
+func (p *pipeline) abandon() {
+	if err := p.Close(); err != nil {
+		p.t.cfg.Logger.Debug("pipeline ended with the transport", "peer", p.peer, "error", err)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestWatchMessagesRoundTrip(t *testing.T) {
 	for _, m := range []WatchMessage{
 		&Ping{}, &Info{Hello: fullHello}, &Ask{Seq: 1, LeaderID: "l", LeaderBoot: "b", Term: 9},
 		&Answer{Seq: 1, Lost: true, Term: 9, LastIndex: 300, LastTerm: 8, NodeID: "n"}, &Goodbye{Term: 4},
-		&DigestReport{Index: 1 << 40, Digest: "d"}, &DigestVerdict{Term: 3, Index: 4, Digest: "d"},
+		&DigestReport{Index: 1 << 40, Digest: "d"}, &DigestVerdict{Term: 3, Index: 4, Digest: "d"}, &Campaign{Term: 3},
 	} {
 		got, err := ReadWatch(bytes.NewReader(AppendWatch(nil, m)))
 		if err != nil {
@@ -116,7 +116,7 @@ func FuzzReadHello(f *testing.F) {
 }
 
 func FuzzReadWatch(f *testing.F) {
-	for _, m := range []WatchMessage{&Ping{}, &Info{Hello: fullHello}, &Ask{LeaderID: "l"}, &Answer{Lost: true}, &Goodbye{Term: 1}, &DigestReport{}, &DigestVerdict{}} {
+	for _, m := range []WatchMessage{&Ping{}, &Info{Hello: fullHello}, &Ask{LeaderID: "l"}, &Answer{Lost: true}, &Goodbye{Term: 1}, &DigestReport{}, &DigestVerdict{}, &Campaign{}} {
 		f.Add(AppendWatch(nil, m))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -405,5 +405,34 @@ func TestAVoteIsAskedForAgainWhenThePooledConnectionIsDead(t *testing.T) {
 	b.trans.stream.mu.Unlock()
 	if err := vote(); err != nil {
 		t.Errorf("the vote was lost: %v", err)
+	}
+}
+
+// A pipeline whose sender waits for room must not outlive the transport: raft would wait for it for ever at its end.
+func TestClosingTheTransportFreesAFullPipeline(t *testing.T) {
+	a := newEndpoint(t, "a", nil)
+	b := newEndpoint(t, "b", nil)
+	b.answer(t, func(any) any { return &raft.AppendEntriesResponse{Term: 5, Success: true} })
+	pipe, err := a.trans.AppendEntriesPipeline("b", raft.ServerAddress(b.addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		for { // nobody consumes
+			if _, err := pipe.AppendEntries(&raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{Addr: []byte(a.addr)}, Term: 5, PrevLogEntry: 1}, &raft.AppendEntriesResponse{}); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	time.Sleep(50 * time.Millisecond) // long enough to fill it; shorter is no failure
+	if err := a.trans.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the sender still waits")
 	}
 }

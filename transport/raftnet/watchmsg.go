@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// WatchMessage is one of *Ping, *Info, *Ask, *Answer, *Goodbye, *DigestReport, *DigestVerdict.
+// WatchMessage is one of *Ping, *Info, *Ask, *Answer, *Goodbye, *DigestReport, *DigestVerdict, *Campaign.
 type WatchMessage interface {
 	watchType() byte
 	encode(b []byte) []byte
@@ -50,6 +50,10 @@ type DigestVerdict struct {
 	Digest      string
 }
 
+// Campaign announces that the sender is about to ask for votes of that term: saving its own takes a few disk syncs, in
+// which others must not begin, too.
+type Campaign struct{ Term uint64 }
+
 const (
 	watchPing byte = iota + 1
 	watchInfo
@@ -58,6 +62,7 @@ const (
 	watchGoodbye
 	watchDigestReport
 	watchDigestVerdict
+	watchCampaign
 )
 
 func (*Ping) watchType() byte          { return watchPing }
@@ -67,6 +72,7 @@ func (*Answer) watchType() byte        { return watchAnswer }
 func (*Goodbye) watchType() byte       { return watchGoodbye }
 func (*DigestReport) watchType() byte  { return watchDigestReport }
 func (*DigestVerdict) watchType() byte { return watchDigestVerdict }
+func (*Campaign) watchType() byte      { return watchCampaign }
 
 func (*Ping) encode(b []byte) []byte { return b }
 func (*Ping) decode(*fields)         {}
@@ -113,6 +119,9 @@ func (m *DigestVerdict) encode(b []byte) []byte {
 }
 func (m *DigestVerdict) decode(f *fields) { m.Term, m.Index, m.Digest = f.uint(), f.uint(), f.string() }
 
+func (m *Campaign) encode(b []byte) []byte { return binary.AppendUvarint(b, m.Term) }
+func (m *Campaign) decode(f *fields)       { m.Term = f.uint() }
+
 // AppendWatch encodes a message with its length: 4 bytes of length, 1 of type, the fields.
 func AppendWatch(b []byte, m WatchMessage) []byte {
 	at := len(b)
@@ -156,6 +165,8 @@ func parseWatch(body []byte) (WatchMessage, error) {
 		m = &DigestReport{}
 	case watchDigestVerdict:
 		m = &DigestVerdict{}
+	case watchCampaign:
+		m = &Campaign{}
 	default:
 		return nil, nil
 	}
