@@ -22,11 +22,11 @@ type appSoft struct {
 	attached   bool
 	await      *awaited
 	lastAnswer time.Time
+	pause      probePause
 	probing    bool // a fresh connection is tried, or will be when the pause after a failure is over
 	asking     bool
 	confirming bool
 	ending     bool // its end is on the way
-	gone       bool // its driver is known to be gone: nobody is at its address whom its end concerns
 	// away: its connection closed and it has not acknowledged this leader since. Its driver waits for MasterChanged, if it
 	// lives; what would be queued for it meanwhile could reach a new driver at its address instead.
 	away   bool
@@ -139,7 +139,7 @@ func (c *Core) applicationRegistered(conn Conn, families sparkmsg.FamilySet, add
 }
 
 func (c *Core) appAttached(a *appSoft) {
-	a.attached, a.away, a.lastAnswer = true, false, c.now()
+	a.attached, a.away, a.lastAnswer, a.pause = true, false, c.now(), 0
 	if a.await != nil {
 		a.await.stop()
 		a.await, c.lastAttach = nil, c.now()

@@ -32,6 +32,7 @@ type Core struct {
 	workers map[string]*workerSoft // by worker id
 	apps    map[string]*appSoft    // by application id
 	reached map[sparkmsg.Address]bool
+	gone    map[string]bool // applications that end because their driver is gone: nobody is to be told
 
 	dropped bool // messages were dropped in a lapse of the lease
 
@@ -90,6 +91,7 @@ func (c *Core) forget() {
 	c.workers = map[string]*workerSoft{}
 	c.apps = map[string]*appSoft{}
 	c.pending = map[string]pending{}
+	c.gone = map[string]bool{}
 	c.plan = planState{}
 	c.lastAttach = time.Time{}
 	c.dropped = false

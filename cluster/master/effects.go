@@ -66,7 +66,8 @@ func (c *Core) toWorker(ref fsm.WorkerRef, msg sparkmsg.Message) uint64 {
 func (c *Core) appRemoved(ref fsm.DriverRef, state fsm.AppState) {
 	a := c.apps[ref.AppID]
 	switch {
-	case a != nil && a.gone:
+	case c.gone[ref.AppID]:
+		delete(c.gone, ref.AppID)
 	case a != nil && a.away, !c.deps.Network.Attached(fromFSMAddress(ref.Address)):
 		c.askWhetherRemoved(ref)
 	default:
@@ -93,6 +94,13 @@ func (c *Core) sendLaunch(e *fsm.LaunchExecutor) bool {
 	app := c.view().Application(e.AppID)
 	if app == nil || app.State.Finished() {
 		return false // finished meanwhile; the kill that comes with that finds nothing
+	}
+	if w != nil && !c.deps.Network.Attached(w.addr) {
+		// What waits for a connection may reach another process at the worker's address, which would run it.
+		c.deps.Log.Warn("an executor is not launched: its worker has lost its connection", "app_id", e.AppID, "executor_id", e.ExecID, "worker_id", w.id)
+		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: w.id,
+			Missing: []fsm.ExecutorKey{{AppID: e.AppID, ExecID: e.ExecID}}}, func(fsm.Result) {}, nil)
+		return false
 	}
 	if c.dropped {
 		return false // the list that the worker is about to be asked for ends it, since it was never sent

@@ -11,13 +11,24 @@ import (
 const (
 	// askEvery is how often an idle driver is asked whether it lives: applications send no heartbeats.
 	askEvery = 15 * time.Second
-	// probeEvery is how often an unreachable peer is asked again.
+	// firstProbe and probeEvery bound the pause before an unreachable peer is asked again: it doubles from the one to the
+	// other. The first question often meets a process that is just ending, whose listener resets what it had accepted.
+	firstProbe = 100 * time.Millisecond
 	probeEvery = 5 * time.Second
 	// probeTimeout bounds one question on a fresh connection.
 	probeTimeout = 3 * time.Second
 	// maxScan bounds the time between two looks at all clocks.
 	maxScan = time.Second
 )
+
+// probePause is the pause between questions to an unreachable peer.
+type probePause time.Duration
+
+// next returns the pause that is due and doubles the one after it.
+func (p *probePause) next() time.Duration {
+	*p = min(max(*p, probePause(firstProbe)/2)*2, probePause(probeEvery))
+	return time.Duration(*p)
+}
 
 func (c *Core) scanPeriod() time.Duration {
 	return max(min(c.cfg.WorkerTimeout/10, maxScan), 10*time.Millisecond)
@@ -269,19 +280,23 @@ func (c *Core) checkWorkerAlive(w *workerSoft) {
 		if w.unreachableSince.IsZero() {
 			return // it has registered meanwhile
 		}
-		switch {
-		case r == ProbeTrue:
+		if r == ProbeFalse || r == ProbeRefused && c.reached[w.addr] {
+			c.workerGone(w, w.addr.String()+" got disassociated")
+			c.flush()
+			return
+		}
+		if r == ProbeTrue {
 			c.reached[w.addr] = true
 			c.awaitWorker(w) // it gets MasterChanged and is counted attached when its list names the same id
-		case r == ProbeFalse || r == ProbeRefused && c.reached[w.addr]:
-			c.workerGone(w, w.addr.String()+" got disassociated")
-		default:
-			c.after(probeEvery, func() {
-				if c.workers[w.id] == w && !w.unreachableSince.IsZero() {
-					c.checkWorkerAlive(w)
-				}
-			})
 		}
+		// Also after a yes: a process that is just ending still answers.
+		w.probing = true
+		c.after(w.pause.next(), func() {
+			w.probing = false
+			if c.workers[w.id] == w && !w.unreachableSince.IsZero() {
+				c.checkWorkerAlive(w)
+			}
+		})
 		c.flush()
 	})
 }
@@ -298,22 +313,23 @@ func (c *Core) checkApp(a *appSoft) {
 			return
 		}
 		a.probing = false
-		switch {
-		case r == ProbeTrue:
+		if r == ProbeFalse || r == ProbeRefused && c.reached[a.addr] {
+			c.appGone(a, "its driver at "+a.addr.String()+" is gone")
+			c.flush()
+			return
+		}
+		if r == ProbeTrue {
 			c.reached[a.addr] = true
 			a.attached = false
 			c.awaitApp(a)
-		case r == ProbeFalse || r == ProbeRefused && c.reached[a.addr]:
-			c.appGone(a, "its driver at "+a.addr.String()+" is gone")
-		default:
-			a.probing = true
-			c.after(probeEvery, func() {
-				a.probing = false
-				if c.apps[a.id] == a && a.away && a.await == nil {
-					c.checkApp(a)
-				}
-			})
 		}
+		a.probing = true
+		c.after(a.pause.next(), func() {
+			a.probing = false
+			if c.apps[a.id] == a && a.away {
+				c.checkApp(a)
+			}
+		})
 		c.flush()
 	})
 }
@@ -324,7 +340,8 @@ func (c *Core) appGone(a *appSoft, why string) {
 	if a.ending {
 		return
 	}
-	a.ending, a.gone = true, true
+	a.ending = true
+	c.gone[a.id] = true
 	c.finishApplication(a.id, fsm.AppFailed, why)
 }
 

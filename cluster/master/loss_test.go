@@ -80,8 +80,8 @@ func TestReachedBefore_RefusedWorkerThatWasNeverReachedIsOnlyUnreachable(t *test
 	fw.close()
 	fw.wantState(fsm.WorkerAlive)
 	w.advance(26 * time.Second)
-	if n := w.net.probed[fw.addr] - probes; n != 6 {
-		t.Errorf("it was asked %d times in 26 s, want every 5 s", n)
+	if n := w.net.probed[fw.addr] - probes; n != 10 {
+		t.Errorf("it was asked %d times in 26 s, want 10: after pauses that double from 0.1 s to 5 s", n)
 	}
 	fw.wantState(fsm.WorkerAlive)
 	w.advance(36 * time.Second)
@@ -296,5 +296,33 @@ func TestG41_DecommissionedExecutorsFreeTheirWorkerAndCountNot(t *testing.T) {
 	}
 	if n := a.entry().RetryCount; n != 0 {
 		t.Errorf("%d failures were counted", n)
+	}
+}
+
+// A process that is just ending resets what its listener had accepted, or still says yes: it is asked again at once, and
+// the refusal that follows is the proof.
+func TestWorkerThatIsJustEndingIsNoticedWithinASecond(t *testing.T) {
+	for _, first := range []ProbeResult{ProbeUnreachable, ProbeTrue} {
+		w := newWorld(t)
+		fw := w.joined(1)
+		w.net.reach[fw.addr] = first
+		fw.close()
+		fw.wantState(fsm.WorkerAlive)
+		w.net.reach[fw.addr] = ProbeRefused
+		w.advance(time.Second)
+		fw.wantState(fsm.WorkerDead)
+	}
+}
+
+func TestDriverThatIsJustEndingIsNoticedWithinASecond(t *testing.T) {
+	for _, first := range []ProbeResult{ProbeUnreachable, ProbeTrue} {
+		w := newWorld(t)
+		a := w.joinedApp(1)
+		w.net.reach[a.addr] = first
+		a.close()
+		a.wantState(fsm.AppWaiting)
+		w.net.reach[a.addr] = ProbeRefused
+		w.advance(time.Second)
+		a.wantState(fsm.AppFailed)
 	}
 }

@@ -67,6 +67,7 @@ func (fw *fakeWorker) registration() *sparkmsg.RegisterWorker {
 }
 
 func (fw *fakeWorker) say(msg sparkmsg.Message) {
+	fw.w.net.attached[fw.addr] = true // it speaks on a connection
 	fw.w.core.OneWay(fw.conn, &fw.addr, fw.families, msg)
 	fw.w.settle()
 }

@@ -33,6 +33,7 @@ type workerSoft struct {
 	unreachableSince time.Time
 	beatAt           time.Time // its last heartbeat, or when this term first knew it
 	nudgedAt         time.Time // when it was last asked to register again because it sends no heartbeats
+	pause            probePause
 	probing          bool
 	removing         bool // its removal is on the way
 	releaseAsked     bool
@@ -195,7 +196,7 @@ func (c *Core) workerRegistered(conn Conn, families sparkmsg.FamilySet, m *spark
 
 // workerAttached notes that the worker is in touch with this leader.
 func (c *Core) workerAttached(w *workerSoft) {
-	w.attached, w.lastSeen, w.unreachableSince = true, c.now(), time.Time{}
+	w.attached, w.lastSeen, w.unreachableSince, w.pause = true, c.now(), time.Time{}, 0
 	if w.await != nil {
 		w.await.stop()
 		w.await, c.lastAttach = nil, c.now()
