@@ -110,17 +110,17 @@ func (s *Server) hooks() node.Hooks {
 	}
 }
 
-// electionReason says why there was an election, as far as this node knows.
+// electionReason says why there was an election, as far as this node knows. A reason counts once.
 func (s *Server) electionReason() string {
-	if r, ok := s.reason.Load().(string); ok && r != "" {
-		return r
+	if r := s.reason.Swap(nil); r != nil {
+		return *r
 	}
-	return "election"
+	return "election: a heartbeat time-out, a hand-over or a first start"
 }
 
 func (s *Server) nodeEvent(e node.Event) {
 	if e.Kind == "failover" {
-		s.reason.Store(e.Detail)
+		s.reason.Store(&e.Detail)
 	}
 	if e.Kind == "leader" {
 		if m := s.metrics.Load(); m != nil {

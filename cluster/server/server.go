@@ -43,6 +43,7 @@ type Server struct {
 	log     hclog.Logger
 	version string
 	started time.Time
+	token   string
 
 	web      *webui.Server
 	webURL   string
@@ -55,9 +56,9 @@ type Server struct {
 	metrics  atomic.Pointer[admin.Metrics] // set before the port is served
 	backend  *admin.Backend
 
-	term   atomic.Uint64 // of the last election that this node has won or lost
-	alive  atomic.Bool   // elected, and the leader service knows
-	reason atomic.Value
+	term   atomic.Uint64          // of the last election that this node has won or lost
+	alive  atomic.Bool            // elected, and the leader service knows
+	reason atomic.Pointer[string] // of the election that is under way, where known
 	fatal  chan error
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -96,6 +97,9 @@ func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err 
 	for _, w := range cfg.Warnings {
 		log.Warn(w)
 	}
+	if s.token, err = readToken(cfg.AdminTokenFile); err != nil {
+		return nil, err
+	}
 	webListener, err := webui.Listen(s.ctx, "MasterUI", cfg.WebUIHost, cfg.WebUIPort, cfg.PortMaxRetries)
 	if err != nil {
 		return nil, err
@@ -109,9 +113,7 @@ func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err 
 	if err := s.startCore(listener); err != nil {
 		return nil, errors.Join(err, webListener.Close())
 	}
-	if err := s.startWeb(webListener); err != nil {
-		return nil, err
-	}
+	s.startWeb(webListener)
 	return s, nil
 }
 
@@ -177,20 +179,15 @@ func (s *Server) masterConfig(nodeID string) master.Config {
 	}
 }
 
-func (s *Server) startWeb(ln net.Listener) error {
-	token, err := readToken(s.cfg.AdminTokenFile)
-	if err != nil {
-		return errors.Join(err, ln.Close())
-	}
+func (s *Server) startWeb(ln net.Listener) {
 	ui := s.cfg.UI
 	s.web = webui.Start(ln, webui.NewHandler(webui.Options{
-		State: s.backend, Events: s.ring, Leadership: s.backend, Metrics: s.registry, Token: token, Title: ui.Title,
+		State: s.backend, Events: s.ring, Leadership: s.backend, Metrics: s.registry, Token: s.token, Title: ui.Title,
 		AllowFramingFrom: ui.AllowFramingFrom, XXSSProtection: ui.XXSSProtection,
 		ContentSecurityPolicy: ui.ContentSecurityPolicy, Log: s.log.Named("web"),
 	}), s.log.Named("web"))
 	s.log.Info(fmt.Sprintf("Successfully started service 'MasterUI' on port %d.", s.web.Port()))
 	s.log.Info(fmt.Sprintf("Bound MasterWebUI to %s, and started at %s", s.cfg.WebUIHost, s.webURL))
-	return nil
 }
 
 func (s *Server) registerMetrics() error {
