@@ -28,6 +28,8 @@ type checker struct {
 	killed   map[fsm.ExecutorKey]bool
 	asks     []*openAsk
 	cutOff   map[*proc]*disturbance
+	// holding: the cluster has settled, and must stay so.
+	holding bool
 }
 
 type openAsk struct {
@@ -73,6 +75,21 @@ func (c *checker) applied(m *masterNode, index uint64, cmd fsm.Command, r fsm.Re
 				c.s.fail("executor id %v follows %d", p.Key, last)
 			}
 			c.lastExec[p.Key.AppID] = p.Key.ExecID
+		}
+	}
+}
+
+// committed checks that nothing ends while nothing disturbs a cluster that has settled.
+func (c *checker) committed(cmd fsm.Command) {
+	if !c.holding {
+		return
+	}
+	switch cmd := cmd.(type) {
+	case fsm.RemoveWorker, fsm.FinishApplication, fsm.MarkIncompatible:
+		c.s.fail("committed in a settled cluster: %s", show(cmd))
+	case fsm.ReconcileWorker:
+		if len(cmd.Missing) > 0 {
+			c.s.fail("executors are missing in a settled cluster: %s", show(cmd))
 		}
 	}
 }

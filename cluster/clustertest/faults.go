@@ -209,6 +209,7 @@ func (s *Sim) outage() {
 
 // committed may kill the leader around the commit of something that matters.
 func (s *Sim) committed(cmd fsm.Command) {
+	s.check.committed(cmd)
 	if s.opt.Faults.KillAtCommit == 0 || s.healed {
 		return
 	}

@@ -38,6 +38,7 @@ func (s *Sim) settle() {
 			s.fail("not settled %v after the faults: %v", s.now-healed, err)
 		}
 	}
+	s.check.holding = true
 	s.runUntil(s.now + settleHold)
 	if s.failure != nil {
 		return

@@ -176,3 +176,32 @@ func TestB102_RegistrationWhileTheIDIsBeingConfirmedKeepsIt(t *testing.T) {
 		}
 	}
 }
+
+// A launch that waits for a connection may reach another process at the worker's address. Nothing is queued for a worker
+// without one; the executor leaves the books and is planned again.
+func TestNoLaunchIsQueuedForAWorkerWithoutAConnection(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.held = true
+	a := w.app(1, maxCores(1))
+	a.register()
+	w.net.attached[fw.addr] = false
+	w.held = false
+	w.settle()
+	for _, l := range fw.launches() {
+		t.Errorf("a launch was queued: %s/%d", l.AppID, l.ExecID)
+	}
+}
+
+// The same news by way of the commit: the end of an application whose driver is gone is not sent on the connection of the
+// new driver that has just come up at its address.
+func TestB113_NewDriverAtTheAddressIsNotToldTheEndOfTheOldOne(t *testing.T) {
+	w := newWorld(t)
+	a := w.joinedApp(1)
+	w.net.reach[a.addr] = ProbeFalse
+	w.net.attached[a.addr] = true // by the new one, which has not registered yet
+	w.core.ConnClosed(a.addr, true)
+	w.settle()
+	a.wantState(fsm.AppFailed)
+	wantLen(t, "ApplicationRemoved", got[*sparkmsg.ApplicationRemoved](w.net, a.addr), 0)
+}
