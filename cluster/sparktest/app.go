@@ -119,7 +119,7 @@ func (c *Cluster) submit(opts AppOptions, host string, env map[string]string, be
 	for k, v := range env {
 		environ[k] = v
 	}
-	return c.start(opts.Name, host, environ, args)
+	return c.start(opts.Name, host, environ, append(politely, args...))
 }
 
 // serveControl accepts the one connection of the application and passes on what

@@ -344,7 +344,7 @@ func checkDigests(t *testing.T, c *Cluster) {
 
 // digest is the hash of the replicated state of one master at an index.
 type digest struct {
-	Index  uint64 `json:"applied_index"`
+	Index  uint64 `json:"digest_index"`
 	Digest string `json:"digest"`
 }
 

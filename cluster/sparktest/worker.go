@@ -66,10 +66,10 @@ func (c *Cluster) StartWorker(opts WorkerOptions) *Worker {
 		"PYSPARK_PYTHON":    opts.Spark.Python,
 	}
 	var err error
-	w.Process, err = c.start(name, opts.IP, env, []string{filepath.Join(opts.Spark.Home, "bin", "spark-class"),
+	w.Process, err = c.start(name, opts.IP, env, append(politely, filepath.Join(opts.Spark.Home, "bin", "spark-class"),
 		"org.apache.spark.deploy.worker.Worker", "--host", opts.Host, "--port", strconv.Itoa(opts.Port),
 		"--webui-port", strconv.Itoa(workerWebUI), "--cores", strconv.Itoa(opts.Cores), "--memory", opts.Memory,
-		"--work-dir", filepath.Join(c.dir, "work", name), opts.Master})
+		"--work-dir", filepath.Join(c.dir, "work", name), opts.Master))
 	if err != nil {
 		c.tb.Fatalf("start %s: %v", name, err)
 	}
