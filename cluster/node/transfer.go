@@ -29,7 +29,8 @@ func (n *Node) TransferLeadership(ctx context.Context, target string) (Transfer,
 		return Transfer{}, err
 	}
 	n.transferring.Store(true)
-	if err := n.handOver(ctx, in, to); err != nil {
+	// A transfer may come true after raft has given it up: then leadership is gone all the same.
+	if err := n.handOver(ctx, in, to); err != nil && in.raft.State() == raft.Leader && in.raft.CurrentTerm() == term {
 		if n.spawn(func() { n.resumeLeading(in, term) }) {
 			unlock = func() {} // resumeLeading has the lock now
 		}
