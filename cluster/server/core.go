@@ -229,8 +229,17 @@ func (s *Server) Stop() error {
 	return err
 }
 
-// Kill stops at once, without hand-over and goodbye: what a test calls a crash.
+// Kill stops at once, without hand-over and goodbye: what a test calls a crash. As when a process dies, the listener and
+// the connections go first, so that nobody is answered any more and whoever dials back is refused.
 func (s *Server) Kill() {
+	s.closeMux()
+	s.rpc.Close()
+	if s.mux != nil {
+		// Whoever dials must be refused at once, as by a process that is gone.
+		if err := s.mux.CloseListener(); err != nil {
+			s.log.Warn("the cluster port did not close in order", "error", err)
+		}
+	}
 	s.node.Kill()
 	s.closePort()
 	s.closeWeb()
@@ -240,13 +249,18 @@ func (s *Server) Kill() {
 func (s *Server) closePort() {
 	s.cancel()
 	s.wg.Wait()
-	if s.mux != nil {
-		if err := s.mux.Close(); err != nil {
-			s.log.Warn("the cluster port did not close in order", "error", err)
-		}
-	}
+	s.closeMux()
 	if s.rpc != nil {
 		s.rpc.Close()
+	}
+}
+
+func (s *Server) closeMux() {
+	if s.mux == nil {
+		return
+	}
+	if err := s.mux.Close(); err != nil {
+		s.log.Warn("the cluster port did not close in order", "error", err)
 	}
 }
 
