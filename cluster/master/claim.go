@@ -65,7 +65,14 @@ func (c *Core) settleClaim(conn Conn, old *fsm.Application, id string) bool {
 
 // answerRegistration tells a driver its id, and finds out whether it got it: from then on the driver is known by it.
 // Static applications never name their id, so that waiting for that would leave them unconfirmed for ever.
+//
+// Without a connection the answer would reach whoever comes up at the address next: the driver is looked for first.
 func (c *Core) answerRegistration(a *appSoft) {
+	if !c.deps.Network.Attached(a.addr) {
+		a.away = true
+		c.checkApp(a)
+		return
+	}
 	seq := c.deps.Network.Send(a.addr, endpointAppClient, a.fam, &sparkmsg.RegisteredApplication{AppID: a.id, Master: c.selfRef()})
 	term := c.term
 	c.deps.Network.Receipt(a.addr, endpointAppClient, a.fam, answerTimeout, func(r Receipt, err error) {

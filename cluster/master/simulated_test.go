@@ -205,3 +205,20 @@ func TestB113_NewDriverAtTheAddressIsNotToldTheEndOfTheOldOne(t *testing.T) {
 	a.wantState(fsm.AppFailed)
 	wantLen(t, "ApplicationRemoved", got[*sparkmsg.ApplicationRemoved](w.net, a.addr), 0)
 }
+
+// A driver that is gone before its registration is committed is looked for: the answer would reach whoever comes up at its
+// address next, with an id that is not its own.
+func TestB101_AnswerIsNotQueuedForADriverWithoutAConnection(t *testing.T) {
+	w := newWorld(t)
+	a := w.app(1)
+	w.held = true
+	a.register()
+	w.net.attached[a.addr] = false
+	w.held = false
+	w.settle()
+	wantLen(t, "answers", a.ids(), 0)
+	a.online() // it lives after all
+	w.advance(10 * time.Second)
+	a.acknowledge()
+	wantLen(t, "answers", a.ids(), 1)
+}

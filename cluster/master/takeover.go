@@ -296,8 +296,8 @@ func (c *Core) masterChangeAcknowledged(conn Conn, from *sparkmsg.Address, famil
 			return
 		}
 		soft := c.appSoft(app.ID, *from, families)
-		c.answerRegistration(soft)
 		c.appBack(soft)
+		c.answerRegistration(soft)
 		return
 	}
 	app := view.Application(m.AppID)

@@ -189,6 +189,9 @@ func (c *Core) workerRegistered(conn Conn, families sparkmsg.FamilySet, m *spark
 	if w.await == nil {
 		w.listSeq = seq
 	}
+	if !c.deps.Network.Attached(addr) {
+		c.checkWorkerAlive(w) // its connection closed before there was an entry to miss it
+	}
 	c.learnReach(addr, endpointWorker)
 	c.findWorkerRelease(w)
 	c.needPlan()
