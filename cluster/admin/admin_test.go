@@ -29,6 +29,9 @@ type fakeNode struct {
 	index   uint64
 	// onTransfer is called by TransferLeadership.
 	onTransfer func(n *fakeNode, target string) error
+	// onAdd and onRemove are called by AddPeer and RemovePeer.
+	onAdd    func(n *fakeNode, id, address string, voter bool) error
+	onRemove func(n *fakeNode, id string, force bool) error
 }
 
 func (n *fakeNode) View() fsm.View { return n.machine.View() }
@@ -44,6 +47,13 @@ func (n *fakeNode) Status() NodeStatus {
 }
 func (n *fakeNode) TransferLeadership(_ context.Context, target string) error {
 	return n.onTransfer(n, target)
+}
+
+func (n *fakeNode) AddPeer(_ context.Context, id, address string, voter bool) error {
+	return n.onAdd(n, id, address, voter)
+}
+func (n *fakeNode) RemovePeer(_ context.Context, id string, force bool) error {
+	return n.onRemove(n, id, force)
 }
 
 func (n *fakeNode) set(change func(*NodeStatus)) {
@@ -73,9 +83,9 @@ func newNode() *fakeNode {
 		NodeID: "n1", BootID: "b1", Address: "a:7077", ClusterID: "c1", Role: webui.RoleLeader, Alive: true, Term: 7,
 		CommitIndex: 100, AppliedIndex: 99, LastLogIndex: 101, LeaderID: "n1", LeaderAddress: "a:7077",
 		Peers: []PeerStatus{
-			{NodeID: "n3", Address: "c:7077", WebURL: "http://c:8080", Voter: true, LastContact: 3 * time.Second, LastIndex: 51, Problem: "refused"},
-			{NodeID: "n1", Address: "a:7077", Voter: true, LastContact: -1},
-			{NodeID: "n2", Address: "b:7077", WebURL: "http://b:8080", Version: "0.9", Voter: true, Reachable: true, LastContact: 12 * time.Millisecond, LastIndex: 101},
+			{NodeID: "n3", Address: "c:7077", WebURL: "http://c:8080", Member: true, Voter: true, LastContact: 3 * time.Second, LastIndex: 51, Problem: "refused"},
+			{NodeID: "n1", Address: "a:7077", Member: true, Voter: true, LastContact: -1},
+			{NodeID: "n2", Address: "b:7077", WebURL: "http://b:8080", Version: "0.9", Member: true, Voter: true, Reachable: true, LastContact: 12 * time.Millisecond, LastIndex: 101},
 		},
 	}}
 }
@@ -96,9 +106,9 @@ func TestStatusOfTheLeader(t *testing.T) {
 		t.Error(diff)
 	}
 	want := webui.Quorum{Voters: 3, Needed: 2, Reachable: 2, Tolerance: 0, Peers: []webui.Peer{
-		{NodeID: "n1", Address: "a:7077", WebURL: "http://a:8080", Self: true, Voter: true, Role: webui.RoleLeader, Reachable: true, Version: "1.0"},
-		{NodeID: "n2", Address: "b:7077", WebURL: "http://b:8080", Voter: true, Role: webui.RoleFollower, Reachable: true, LastContactMillis: 12, Version: "0.9"},
-		{NodeID: "n3", Address: "c:7077", WebURL: "http://c:8080", Voter: true, Role: webui.RoleUnknown, LastContactMillis: 3000, Lag: 50, Problem: "refused"},
+		{NodeID: "n1", Address: "a:7077", WebURL: "http://a:8080", Self: true, Member: true, Voter: true, Role: webui.RoleLeader, Reachable: true, Version: "1.0"},
+		{NodeID: "n2", Address: "b:7077", WebURL: "http://b:8080", Member: true, Voter: true, Role: webui.RoleFollower, Reachable: true, LastContactMillis: 12, Version: "0.9"},
+		{NodeID: "n3", Address: "c:7077", WebURL: "http://c:8080", Member: true, Voter: true, Role: webui.RoleUnknown, LastContactMillis: 3000, Lag: 50, Problem: "refused"},
 	}}
 	if diff := cmp.Diff(want, st.Quorum); diff != "" {
 		t.Errorf("quorum (-want +got):\n%s", diff)
@@ -330,14 +340,7 @@ func TestMetrics(t *testing.T) {
 	m.ConnectionOpened("spark")
 	m.ConnectionOpened("spark")
 	m.ConnectionClosed("spark")
-	m.LeaderChanged()
-	ring := NewRing(4, nil)
-	o := &Observer{Metrics: m, Ring: ring, Node: "a:7077", Term: func() uint64 { return 7 }}
-	o.Committed("RegisterWorker", time.Millisecond)
-	o.Event("worker", "worker-1", "registered")
-	if events, _ := ring.Since(0, 1); events[0].Term != 7 || events[0].Node != "a:7077" || events[0].Subject != "worker-1" {
-		t.Errorf("%+v", events)
-	}
+	m.Committed("RegisterWorker", time.Millisecond)
 	want := `
 raftmaster_alive 1
 raftmaster_applied_index 99
@@ -352,7 +355,7 @@ raftmaster_cores_used 2
 raftmaster_decode_errors_total{reason="frame"} 1
 raftmaster_executors{state="LAUNCHING"} 1
 raftmaster_executors{state="RUNNING"} 0
-raftmaster_leader_changes_total 1
+raftmaster_leader_changes_total 0
 raftmaster_memory_used_bytes 1.073741824e+09
 raftmaster_peer_lag_entries{peer="c:7077"} 50
 raftmaster_peer_last_contact_seconds{peer="b:7077"} 0.012

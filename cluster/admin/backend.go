@@ -51,6 +51,7 @@ func (b *Backend) Status() webui.Status {
 	ns, view := b.node.Status(), b.node.View()
 	st := b.brief(ns)
 	st.SnapshotIndex, st.LogBytes, st.SnapshotBytes, st.DiskFreeBytes = ns.SnapshotIndex, ns.LogBytes, ns.SnapshotBytes, ns.DiskFreeBytes
+	st.StateIndex, st.StateDigest = view.Index(), view.Digest().String()
 	st.Counts = counts(view)
 	st.LeaderChanges = b.leaderChanges(view, ns)
 	if ns.Alive {
@@ -102,7 +103,7 @@ func (b *Backend) quorum(ns NodeStatus) webui.Quorum {
 	for _, p := range ns.Peers {
 		self := p.NodeID == ns.NodeID && p.Address == ns.Address
 		peer := webui.Peer{
-			NodeID: p.NodeID, Address: p.Address, WebURL: p.WebURL, RESTURL: p.RESTURL, Self: self, Voter: p.Voter,
+			NodeID: p.NodeID, Address: p.Address, WebURL: p.WebURL, RESTURL: p.RESTURL, Self: self, Member: p.Member, Voter: p.Voter,
 			Role: peerRole(p, ns, self), Reachable: self || p.Reachable, LastContactMillis: webui.Unknown,
 			Lag: lag(p, ns, self), Version: p.Version, Problem: p.Problem,
 		}
@@ -181,16 +182,11 @@ func (b *Backend) leaderChanges(view fsm.View, ns NodeStatus) []webui.LeaderChan
 
 // TransferLeadership implements webui.Leadership: it checks the target, asks Raft, and waits for the new leader.
 func (b *Backend) TransferLeadership(ctx context.Context, req webui.TransferRequest) (webui.Transfer, error) {
-	ns := b.node.Status()
-	self := webui.Leader{NodeID: ns.NodeID, Address: ns.Address, WebURL: b.id.WebURL}
-	if ns.Role != webui.RoleLeader {
-		l := b.leader(ns)
-		if l == nil {
-			return webui.Transfer{}, &webui.Error{Code: webui.CodeNoLeader, Message: "there is no leader to transfer from"}
-		}
-		return webui.Transfer{}, &webui.Error{Code: webui.CodeNotLeader, Leader: l,
-			Message: fmt.Sprintf("this master is not the leader; the leader is %s", l.Address)}
+	ns, err := b.leading("transfer from")
+	if err != nil {
+		return webui.Transfer{}, err
 	}
+	self := webui.Leader{NodeID: ns.NodeID, Address: ns.Address, WebURL: b.id.WebURL}
 	target, err := transferTarget(ns, req.To)
 	if err != nil {
 		return webui.Transfer{}, err

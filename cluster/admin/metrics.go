@@ -16,12 +16,11 @@ const namespace = "raftmaster"
 
 // Metrics are the counters that others feed. The gauges are read from a Backend when they are gathered.
 type Metrics struct {
-	apply         prometheus.Histogram
-	commit        *prometheus.HistogramVec
-	decodeErrors  *prometheus.CounterVec
-	connections   *prometheus.GaugeVec
-	leaderChanges prometheus.Counter
-	events        *prometheus.CounterVec
+	apply        prometheus.Histogram
+	commit       *prometheus.HistogramVec
+	decodeErrors *prometheus.CounterVec
+	connections  *prometheus.GaugeVec
+	leaders      leaderCount
 
 	mu      sync.Mutex
 	reasons map[string]bool // the label values of decodeErrors so far
@@ -52,10 +51,7 @@ func NewMetrics(reg prometheus.Registerer, b *Backend) (*Metrics, error) {
 			Help: "Messages that could not be decoded, by kind of failure."}, []string{"reason"}),
 		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "connections",
 			Help: "Open connections on the cluster port, by kind."}, []string{"kind"}),
-		leaderChanges: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "leader_changes_total",
-			Help: "Leader changes seen by this process."}),
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "events_total",
-			Help: "Events recorded, by kind."}, []string{"kind"}),
+		leaders: leaderCount{b: b},
 	}
 	m.reasons = make(map[string]bool, maxReasons)
 	// Both kinds exist from the start, so that a scrape of an idle master shows them as 0.
@@ -64,8 +60,8 @@ func NewMetrics(reg prometheus.Registerer, b *Backend) (*Metrics, error) {
 	m.decodeErrors.WithLabelValues("frame")
 	m.decodeErrors.WithLabelValues("message")
 	m.reasons["frame"], m.reasons["message"] = true, true
-	for _, c := range []prometheus.Collector{m.apply, m.commit, m.decodeErrors, m.connections, m.leaderChanges, m.events,
-		&gauges{b: b}} {
+	for _, c := range []prometheus.Collector{m.apply, m.commit, m.decodeErrors, m.connections,
+		&gauges{b: b, leaders: &m.leaders}} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -114,11 +110,46 @@ func (m *Metrics) ConnectionOpened(kind string) { m.connections.WithLabelValues(
 // ConnectionClosed undoes ConnectionOpened.
 func (m *Metrics) ConnectionClosed(kind string) { m.connections.WithLabelValues(kind).Dec() }
 
-// LeaderChanged counts a new leader.
-func (m *Metrics) LeaderChanged() { m.leaderChanges.Inc() }
+// LeaderChanged looks whether there is a new leader, whichever master that is. Each scrape looks as well; a call at an
+// election keeps the count right although nobody scrapes for longer than the replicated history reaches back.
+func (m *Metrics) LeaderChanged() { m.leaders.look() }
+
+// leaderCount counts leaders that came after the first one that this process has seen.
+type leaderCount struct {
+	b *Backend
+
+	mu   sync.Mutex
+	term uint64 // of the last leader that was counted; 0: none has been seen
+	n    uint64
+}
+
+// look compares the present leader with the last one and returns the count. Leaders that came and went in between are
+// counted by the replicated history; what that tells of the time before this process knew a leader is not counted.
+func (c *leaderCount) look() uint64 {
+	ns, view := c.b.node.Status(), c.b.node.View()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ns.LeaderID == "" || ns.Term <= c.term {
+		return c.n
+	}
+	if c.term != 0 {
+		came := uint64(1)
+		for _, r := range view.LeaderHistory() {
+			if r.Term > c.term && r.Term < ns.Term {
+				came++
+			}
+		}
+		c.n += came
+	}
+	c.term = ns.Term
+	return c.n
+}
 
 // gauges reads a Backend at each scrape.
-type gauges struct{ b *Backend }
+type gauges struct {
+	b       *Backend
+	leaders *leaderCount
+}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
@@ -130,6 +161,7 @@ var (
 	descAlive      = desc("alive", "1 while this master is the ALIVE one and holds a valid lease.")
 	descReady      = desc("ready", "1 while /readyz answers 200.")
 	descTerm       = desc("term", "Raft term.")
+	descLeaders    = desc("leader_changes_total", "New leaders since this process has known one, itself or another master.")
 	descCommit     = desc("commit_index", "Index of the last committed log entry known here.")
 	descApplied    = desc("applied_index", "Index of the last applied log entry.")
 	descLastLog    = desc("last_log_index", "Index of the last log entry on disk.")
@@ -168,6 +200,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	put(descAlive, oneIf(st.State == webui.StateAlive && st.LeaseValid))
 	put(descReady, oneIf(webui.HealthOf(st).Ready))
 	put(descTerm, float64(st.Term))
+	ch <- prometheus.MustNewConstMetric(descLeaders, prometheus.CounterValue, float64(g.leaders.look()))
 	put(descCommit, float64(st.CommitIndex))
 	put(descApplied, float64(st.AppliedIndex))
 	put(descLastLog, float64(st.LastLogIndex))
@@ -222,27 +255,4 @@ func oneIf(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// Observer is what the leader service reports to.
-type Observer struct {
-	Metrics *Metrics
-	Ring    *Ring
-	// Node is this master's address, put into every event.
-	Node string
-	// Term gives the present term; it may be nil.
-	Term func() uint64
-}
-
-// Committed implements the leader service's observer.
-func (o *Observer) Committed(command string, took time.Duration) { o.Metrics.Committed(command, took) }
-
-// Event records something for `raftctl events`.
-func (o *Observer) Event(kind, subject, detail string) {
-	e := webui.Event{Kind: kind, Node: o.Node, Subject: subject, Message: detail}
-	if o.Term != nil {
-		e.Term = o.Term()
-	}
-	o.Metrics.events.WithLabelValues(kind).Inc()
-	o.Ring.Add(e)
 }

@@ -18,6 +18,8 @@ type RaftNode interface {
 	Status() node.Status
 	LeaseValid() bool
 	TransferLeadership(ctx context.Context, target string) (node.Transfer, error)
+	AddPeer(ctx context.Context, nodeID, address string, voter bool) error
+	RemovePeer(ctx context.Context, nodeID string, force bool) error
 }
 
 // NodeOf adapts a Raft node. alive reports whether this master has taken over: elected, and everything committed before
@@ -62,7 +64,7 @@ func peerStatus(p node.Peer, s node.Status) PeerStatus {
 	}
 	return PeerStatus{
 		NodeID: p.NodeID, Address: p.Address, WebURL: p.WebURL, RESTURL: p.RESTURL, Version: p.Version, Problem: p.Problem,
-		Voter: p.Voter, Reachable: p.Connected || (contact >= 0 && contact < contactWindow),
+		Member: p.Member, Voter: p.Voter, Reachable: p.Connected || (contact >= 0 && contact < contactWindow),
 		LastContact: contact, LastIndex: p.MatchIndex,
 	}
 }

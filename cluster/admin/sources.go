@@ -7,7 +7,7 @@ import (
 	"raftmaster/fsm"
 )
 
-// Node is the Raft side of this master. Its methods must return at once, TransferLeadership excepted.
+// Node is the Raft side of this master. Its methods must return at once, those with a context excepted.
 type Node interface {
 	// View is the replicated state as applied here.
 	View() fsm.View
@@ -18,6 +18,10 @@ type Node interface {
 	// TransferLeadership hands leadership to the voter with this node id ("" lets Raft choose) and returns when
 	// this node has stepped down, or an error.
 	TransferLeadership(ctx context.Context, nodeID string) error
+	// AddPeer adds a member without a vote, or gives it one; RemovePeer removes one. Both are the leader's, and their
+	// errors are those of cluster/node.
+	AddPeer(ctx context.Context, nodeID, address string, voter bool) error
+	RemovePeer(ctx context.Context, nodeID string, force bool) error
 }
 
 // NodeStatus is a copy of Raft's state.
@@ -38,8 +42,8 @@ type NodeStatus struct {
 	Transferring                            bool
 	// LeaderID and LeaderAddress are "" when no leader is known.
 	LeaderID, LeaderAddress string
-	// Peers lists every master of the Raft configuration, this one included; before the cluster is formed, the
-	// entries of the cluster list.
+	// Peers lists every master of the Raft configuration, this one included, and those that are only entries of the
+	// cluster list or have called.
 	Peers []PeerStatus
 	// Alarms are conditions that need an operator, in words.
 	Alarms []string
@@ -50,7 +54,8 @@ type PeerStatus struct {
 	NodeID, Address, WebURL, RESTURL, Version string
 	// Problem says why it is refused or unreachable.
 	Problem string
-	Voter   bool
+	// Member: it is part of the Raft configuration.
+	Member, Voter bool
 	// Reachable: in contact within its time-out. It is ignored for this node itself.
 	Reachable bool
 	// LastContact is the age of the last sign of life; negative when not known.

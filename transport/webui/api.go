@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -112,33 +111,6 @@ func (h *Handler) serveExecutors(w http.ResponseWriter, r *http.Request) {
 	src, _ := h.source()
 	list := h.opts.State.Executors(r.URL.Query().Get("app"))
 	h.writeJSON(w, r, http.StatusOK, ExecutorsAnswer{Source: src, Executors: notNil(list)})
-}
-
-// serveTransfer is POST /v1/transfer-leadership.
-func (h *Handler) serveTransfer(w http.ResponseWriter, r *http.Request) {
-	if !allowed(w, r, http.MethodPost) || !h.notFromForeignPage(w, r) || !h.authorize(w, r) {
-		return
-	}
-	if h.opts.Leadership == nil {
-		h.writeError(w, r, http.StatusNotImplemented, &Error{Code: CodeRefused, Message: "this master cannot transfer leadership"})
-		return
-	}
-	var req TransferRequest
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBodyBytes))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
-		h.writeError(w, r, http.StatusBadRequest, &Error{Code: CodeBadRequest, Message: "the body is no transfer request: " + err.Error()})
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), transferTimeout)
-	defer cancel()
-	h.opts.Log.Info("leadership transfer asked for", "to", req.To, "dry_run", req.DryRun, "caller", r.RemoteAddr)
-	done, err := h.opts.Leadership.TransferLeadership(ctx, req)
-	if err != nil {
-		h.writeError(w, r, 0, err)
-		return
-	}
-	h.writeJSON(w, r, http.StatusOK, done)
 }
 
 // notFromForeignPage refuses calls that a web page makes through the browser of somebody who may use this API: the

@@ -23,9 +23,15 @@ type Events interface {
 	Since(seq uint64, limit int) (events []Event, more <-chan struct{})
 }
 
-// Leadership changes who leads.
+// Leadership changes who leads, and which masters there are. Only the leader does either; another master answers with
+// CodeNotLeader and names it. Every method returns *Error to choose the code of the answer.
 type Leadership interface {
-	// TransferLeadership hands leadership to the given voter and returns when the new leader is known. It returns
-	// *Error to choose the code of the answer.
+	// TransferLeadership hands leadership to the given voter and returns when the new leader is known.
 	TransferLeadership(ctx context.Context, req TransferRequest) (Transfer, error)
+	// AddPeer adds a master without a vote, and, for a voter, gives it its vote once it holds the log.
+	AddPeer(ctx context.Context, req AddPeerRequest) (PeerChange, error)
+	// RemovePeer removes a member for good.
+	RemovePeer(ctx context.Context, req RemovePeerRequest) (PeerChange, error)
+	// PromotePeer gives a vote to a member that has none and holds the log.
+	PromotePeer(ctx context.Context, req PromotePeerRequest) (PeerChange, error)
 }

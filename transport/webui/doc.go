@@ -6,6 +6,6 @@
 // stable and which cmd/raftctl decodes. Their field names are snake case; times are milliseconds since the epoch and
 // durations are milliseconds unless a name says otherwise.
 //
-// Nothing here changes state except POST /v1/transfer-leadership, which needs the admin token, or a loopback caller when
-// no token is configured. All handlers may be called from any number of goroutines at once.
+// Nothing here changes state except POST /v1/transfer-leadership and /v1/peers/{add,remove,promote}, which need the admin
+// token, or a loopback caller when no token is configured. All handlers may be called from any number of goroutines at once.
 package webui

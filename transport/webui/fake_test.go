@@ -71,6 +71,24 @@ type fakeLeadership struct {
 	asked []TransferRequest
 	out   Transfer
 	err   error
+
+	peers  []any
+	change PeerChange
+}
+
+func (f *fakeLeadership) AddPeer(_ context.Context, req AddPeerRequest) (PeerChange, error) {
+	f.peers = append(f.peers, req)
+	return f.change, f.err
+}
+
+func (f *fakeLeadership) RemovePeer(_ context.Context, req RemovePeerRequest) (PeerChange, error) {
+	f.peers = append(f.peers, req)
+	return f.change, f.err
+}
+
+func (f *fakeLeadership) PromotePeer(_ context.Context, req PromotePeerRequest) (PeerChange, error) {
+	f.peers = append(f.peers, req)
+	return f.change, f.err
 }
 
 func (f *fakeLeadership) TransferLeadership(_ context.Context, req TransferRequest) (Transfer, error) {

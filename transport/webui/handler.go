@@ -64,7 +64,7 @@ func (h *Handler) routes() {
 	h.mux.HandleFunc("/v1/apps", h.get(h.serveApps))
 	h.mux.HandleFunc("/v1/executors", h.get(h.serveExecutors))
 	h.mux.HandleFunc("/v1/events", h.get(h.serveEvents))
-	h.mux.HandleFunc("/v1/transfer-leadership", h.serveTransfer)
+	h.memberRoutes()
 	h.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		h.writeError(w, r, http.StatusNotFound, &Error{Code: CodeNotFound, Message: "no such call: " + r.URL.Path})
 	})

@@ -39,7 +39,7 @@ const (
 type Options struct {
 	State  State
 	Events Events
-	// Leadership may be nil; transfers are then answered with 501.
+	// Leadership may be nil; what it does is then answered with 501.
 	Leadership Leadership
 	// Metrics is gathered by /metrics; nil leaves the route out.
 	Metrics prometheus.Gatherer

@@ -44,6 +44,10 @@ type Status struct {
 	AppliedIndex  uint64 `json:"applied_index"`
 	LastLogIndex  uint64 `json:"last_log_index"`
 	SnapshotIndex uint64 `json:"snapshot_index"`
+	// StateIndex is the last log entry that changed the state here, and StateDigest a hash of the state after it: of one
+	// instant, and equal on all masters at equal StateIndex. Brief leaves them out.
+	StateIndex  uint64 `json:"state_index"`
+	StateDigest string `json:"state_digest"`
 	// Sizes on disk, and what is left on the file system of the data directory.
 	LogBytes      int64 `json:"log_bytes"`
 	SnapshotBytes int64 `json:"snapshot_bytes"`
@@ -100,9 +104,11 @@ type Peer struct {
 	WebURL  string `json:"web_url"`
 	RESTURL string `json:"rest_url"`
 	// Self marks the node that answers.
-	Self  bool   `json:"self"`
-	Voter bool   `json:"voter"`
-	Role  string `json:"role"`
+	Self bool `json:"self"`
+	// Member: it is part of the Raft configuration; others are entries of the cluster list, or masters that have called.
+	Member bool   `json:"member"`
+	Voter  bool   `json:"voter"`
+	Role   string `json:"role"`
 	// Reachable: heard from within its time-out, as far as this node can tell.
 	Reachable bool `json:"reachable"`
 	// LastContactMillis is the age of the last sign of life; Unknown when this node does not track it.
