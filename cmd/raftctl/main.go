@@ -115,3 +115,21 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+// suggestionDistance is how many letters may differ in a suggestion.
+const suggestionDistance = 2
+
+// unknownCommand refuses what is no command of cmd, and names it with what may have been meant; without a word it says
+// what is wanted.
+func unknownCommand(wanted string) func(cmd *cobra.Command, args []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return coded(exitUsage, "%s", wanted)
+		}
+		meant := ""
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			meant = "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return coded(exitUsage, "unknown command %q for %s%s\nnext: %s --help lists the commands", args[0], cmd.CommandPath(), meant, cmd.CommandPath())
+	}
+}

@@ -32,6 +32,8 @@ type fakeMaster struct {
 	transfer  func(webui.TransferRequest) (webui.Transfer, error)
 	token     string
 	url       string
+	// peers answers every change of the masters.
+	peers func(req any) (webui.PeerChange, error)
 }
 
 func (m *fakeMaster) Status() webui.Status              { m.mu.Lock(); defer m.mu.Unlock(); return m.status }
@@ -49,6 +51,15 @@ func (m *fakeMaster) Since(seq uint64, limit int) ([]webui.Event, <-chan struct{
 }
 func (m *fakeMaster) TransferLeadership(_ context.Context, r webui.TransferRequest) (webui.Transfer, error) {
 	return m.transfer(r)
+}
+func (m *fakeMaster) AddPeer(_ context.Context, r webui.AddPeerRequest) (webui.PeerChange, error) {
+	return m.peers(r)
+}
+func (m *fakeMaster) RemovePeer(_ context.Context, r webui.RemovePeerRequest) (webui.PeerChange, error) {
+	return m.peers(r)
+}
+func (m *fakeMaster) PromotePeer(_ context.Context, r webui.PromotePeerRequest) (webui.PeerChange, error) {
+	return m.peers(r)
 }
 
 // serve starts the master's HTTP side.
@@ -76,13 +87,13 @@ func newCluster(t *testing.T) []*fakeMaster {
 			State: webui.StateStandby, Role: webui.RoleFollower, Term: 7, CommitIndex: 42, AppliedIndex: 42, WebURL: m.url,
 			StartedMillis: time.Now().Add(-time.Hour).UnixMilli(), NowMillis: time.Now().UnixMilli(),
 			Leader: &webui.Leader{NodeID: "a", Address: "a:7077", WebURL: ms[0].url},
-			Quorum: webui.Quorum{Voters: 3, Needed: 2, Reachable: 3, Tolerance: 1}}
+			Quorum: webui.Quorum{Voters: 3, Needed: 2, Reachable: 3, Tolerance: 1}, StateIndex: 40, StateDigest: "d1"}
 		for j, p := range ms {
 			role := webui.RoleFollower
 			if j == 0 {
 				role = webui.RoleLeader
 			}
-			st.Quorum.Peers = append(st.Quorum.Peers, webui.Peer{NodeID: addresses[j][:1], Address: addresses[j], WebURL: p.url, Self: i == j, Voter: true, Role: role, Reachable: true})
+			st.Quorum.Peers = append(st.Quorum.Peers, webui.Peer{NodeID: addresses[j][:1], Address: addresses[j], WebURL: p.url, Self: i == j, Member: true, Voter: true, Role: role, Reachable: true})
 		}
 		m.status = st
 	}

@@ -54,13 +54,16 @@ func newRoot(t terminal) *cobra.Command {
 			"5 refused for safety, 124 time-out.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cmd.Help(); err != nil {
-				return err
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				if err := cmd.Help(); err != nil {
+					return err
+				}
 			}
-			return coded(exitUsage, "name a command")
+			return unknownCommand("name a command")(cmd, args)
 		},
+		SuggestionsMinimumDistance: suggestionDistance,
 	}
 	fs := root.PersistentFlags()
 	fs.StringVar(&a.endpoints, "endpoints", "", "web UI addresses of the masters, comma-separated (RAFTCTL_ENDPOINTS; default "+defaultEndpoint+")")
@@ -68,17 +71,15 @@ func newRoot(t terminal) *cobra.Command {
 	fs.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long one answer may take")
 	fs.StringVar(&a.tokenFile, "token-file", "", "file with the admin token in its first line (RAFTCTL_TOKEN holds the token itself)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded(exitUsage, "%w", err) })
-	peers := &cobra.Command{Use: "peers", Short: "The masters of the cluster", Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return coded(exitUsage, "name what to do: peers list") }}
-	peers.AddCommand(a.verb("list", "List the masters: role, contact, lag, version", a.peers))
 	root.AddCommand(
 		a.verb("status", "Show every master, the quorum and the totals", a.status),
 		a.verb("leader", "Print the leader's address", a.leader),
 		a.verb("health", "Judge every master", a.health),
-		peers,
+		a.peersCommand(),
 		a.verb("workers", "List the workers", a.workers),
 		a.verb("apps", "List the applications", a.apps),
 		a.executorsCommand(), a.transferCommand(), a.eventsCommand(),
+		a.verb("hash", "Compare the states of all masters", a.hash),
 		a.verb("version", "Print the version of raftctl and of the masters that answer", a.versions),
 	)
 	return root

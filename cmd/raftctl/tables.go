@@ -48,11 +48,19 @@ func (a *app) peers(ctx context.Context) error {
 	return a.print.value(v, func(w io.Writer) {
 		row(w, "ADDRESS", "ROLE", "VOTER", "CONTACT", "LAST CONTACT", "LAG", "VERSION", "NODE ID", "PROBLEM")
 		for _, p := range v.Peers {
-			row(w, p.Address, p.Role, yesNo(p.Voter), yesNo(p.Reachable), age(p.LastContactMillis), number(p.Lag), p.Version, p.NodeID, p.Problem)
+			row(w, p.Address, p.Role, voter(p), yesNo(p.Reachable), age(p.LastContactMillis), number(p.Lag), p.Version, p.NodeID, p.Problem)
 		}
 		fmt.Fprintf(w, "\n%d of %d voters in contact, %d needed, tolerance left %d\n", v.Reachable, v.Voters, v.Needed, v.Tolerance)
 		answeredBy(w, v.Source, endpoint)
 	})
+}
+
+// voter tells members without a vote from masters that are none of the cluster's.
+func voter(p webui.Peer) string {
+	if !p.Member {
+		return "no member"
+	}
+	return yesNo(p.Voter)
 }
 
 func (a *app) workers(ctx context.Context) error {

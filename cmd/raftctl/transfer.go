@@ -59,19 +59,24 @@ func (a *app) transfer(ctx context.Context, to string, yes, dryRun bool) error {
 }
 
 func (a *app) postTransfer(ctx context.Context, endpoint string, req webui.TransferRequest) (webui.Transfer, error) {
-	var out webui.Transfer
-	err := a.client.call(ctx, http.MethodPost, endpoint, "/v1/transfer-leadership", req, &out)
+	return post[webui.Transfer](ctx, a.client, endpoint, "/v1/transfer-leadership", req, "the transfer may still happen: look with raftctl leader")
+}
+
+// post asks the leader for a change. late says what a time-out leaves open.
+func post[Answer any](ctx context.Context, c *client, endpoint, path string, req any, late string) (Answer, error) {
+	var out Answer
+	err := c.call(ctx, http.MethodPost, endpoint, path, req, &out)
 	if err == nil {
 		return out, nil
 	}
 	var e *apiError
 	if !errors.As(err, &e) {
 		if isTimeout(err) {
-			return out, coded(exitTimeout, "%s did not answer within %v; the transfer may still happen: look with raftctl leader", endpoint, a.timeout)
+			return out, coded(exitTimeout, "%s did not answer within %v; %s", endpoint, c.timeout, late)
 		}
 		return out, fmt.Errorf("%s: %w", endpoint, err)
 	}
-	return out, &codedError{apiExitCode(e), fmt.Errorf("%s: %s%s", endpoint, e.body.Message, hint(e))}
+	return out, &codedError{apiExitCode(e), fmt.Errorf("%s: %s%s", endpoint, e.body.Message, hint(e, c.token != ""))}
 }
 
 func apiExitCode(e *apiError) int {
@@ -88,14 +93,27 @@ func apiExitCode(e *apiError) int {
 	return exitError
 }
 
-func hint(e *apiError) string {
+// hint says what to try next. tokenGiven: this call has presented a token.
+func hint(e *apiError, tokenGiven bool) string {
 	switch e.body.Code {
 	case webui.CodeUnauthorized:
-		return "\nnext: give the token with --token-file or RAFTCTL_TOKEN, or run raftctl on the master's own machine"
+		return "\nnext: " + tokenHint(e.status == http.StatusUnauthorized, tokenGiven)
 	case webui.CodeNotFound:
 		return "\nnext: raftctl peers list shows the ids and addresses"
 	case webui.CodeNotLeader, webui.CodeNoLeader:
 		return "\nnext: raftctl status"
 	}
 	return ""
+}
+
+// tokenHint: a master with a token wants it from everybody; one without lets callers on its own machine in, and no token
+// helps elsewhere.
+func tokenHint(tokenConfigured, tokenGiven bool) string {
+	switch {
+	case tokenConfigured && tokenGiven:
+		return "the token given (--token-file or RAFTCTL_TOKEN) is not the one of that master: compare it with the first line of the master's --token-file"
+	case tokenConfigured:
+		return "give the token with --token-file or RAFTCTL_TOKEN; it is needed on the master's own machine too"
+	}
+	return "run raftctl on the leader's own machine with its loopback address among the --endpoints, or start the masters with --token-file and give that token"
 }
