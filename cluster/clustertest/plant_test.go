@@ -45,7 +45,7 @@ func TestCheckerSeesExecutorsThatAreNotKilled(t *testing.T) {
 }
 
 func TestCheckerSeesAnApplicationThatIsEndedForNoReason(t *testing.T) {
-	findPlanted(t, "connections", "was ended", func(o *Options) { o.Plant.NoProbe = true })
+	findPlanted(t, "connections", "is not active", func(o *Options) { o.Plant.NoProbe = true })
 }
 
 func TestCheckerSeesAWorkerThatIsNotAnswered(t *testing.T) {
