@@ -57,6 +57,7 @@ type Node struct {
 	mu       sync.Mutex
 	conns    map[net.Conn]struct{}   // watch and call connections, both ways
 	watchers map[*watchConn]struct{} // incoming watch connections
+	foreign  map[string]string       // cluster ids of masters of the list that belong to another cluster, by address
 	closed   bool                    // no goroutine and no connection is added any more
 	wg       sync.WaitGroup
 }
@@ -89,6 +90,7 @@ func newNode(cfg Config, hooks Hooks, store *raftstore.Store) *Node {
 	n := &Node{
 		cfg: cfg, hooks: hooks, store: store, nodeID: store.Identity().NodeID, bootID: raftstore.NewID(), booted: time.Now(),
 		log: cfg.Logger.Named("node"), lease: newLease(cfg.FailoverTimeout), conns: make(map[net.Conn]struct{}), watchers: make(map[*watchConn]struct{}),
+		foreign: make(map[string]string),
 	}
 	n.urls.Store(&urls{cfg.WebURL, cfg.RESTURL})
 	n.ctx, n.cancel = context.WithCancel(context.Background())

@@ -106,6 +106,7 @@ func (n *Node) checkAnswer(addr string, theirs raftnet.Hello) error {
 // another list. What a fresh master says about this is complainFresh.
 func (n *Node) considerFresh(theirs raftnet.Hello) {
 	mine := n.hello(raftnet.KindWatch)
+	n.noteForeign(mine, theirs)
 	switch {
 	case mine.ClusterID != "" && theirs.Fresh:
 		if len(n.inst.Load().raft.GetConfiguration().Configuration().Servers) == 0 || n.inConfiguration(theirs.NodeID) {

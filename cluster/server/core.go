@@ -234,12 +234,6 @@ func (s *Server) Stop() error {
 func (s *Server) Kill() {
 	s.closeMux()
 	s.rpc.Close()
-	if s.mux != nil {
-		// Whoever dials must be refused at once, as by a process that is gone.
-		if err := s.mux.CloseListener(); err != nil {
-			s.log.Warn("the cluster port did not close in order", "error", err)
-		}
-	}
 	s.node.Kill()
 	s.closePort()
 	s.closeWeb()
