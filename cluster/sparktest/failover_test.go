@@ -344,8 +344,8 @@ func checkDigests(t *testing.T, c *Cluster) {
 
 // digest is the hash of the replicated state of one master at an index.
 type digest struct {
-	Index  uint64 `json:"digest_index"`
-	Digest string `json:"digest"`
+	Index  uint64 `json:"state_index"`
+	Digest string `json:"state_digest"`
 }
 
 func (m *Master) digest() (digest, error) {
