@@ -20,8 +20,10 @@ const (
 	DefaultAppTimeout      = 120 * time.Second
 	DefaultPortMaxRetries  = 16
 	DefaultLogLevel        = "info"
+	// MaxMessageBytes is the largest message that a master reads: the limit of its decoder.
+	MaxMessageBytes = 16 << 20
 	// DefaultMessageMaxBytes is the frame limit of a registered peer.
-	DefaultMessageMaxBytes = 16 << 20
+	DefaultMessageMaxBytes = MaxMessageBytes
 )
 
 // Address is a host and port of the cluster list, exactly as the operator wrote it. Hosts are not resolved here: they
@@ -76,11 +78,11 @@ type Config struct {
 	Deploy Deploy
 	// UI holds what the pages show.
 	UI UI
-	// MessageMaxBytes bounds one RPC message of a registered peer. Spark's default for spark.rpc.message.maxSize is 128
-	// MiB; a master receives nothing near that, so DefaultMessageMaxBytes holds unless the key is set.
+	// MessageMaxBytes bounds one RPC message of a registered peer, up to MaxMessageBytes. Spark's default for
+	// spark.rpc.message.maxSize is 128 MiB; a master receives nothing near that.
 	MessageMaxBytes int
 
-	// Warnings are remarks about settings that have no effect; the caller logs them once.
+	// Warnings are remarks about settings that have no effect, or another one than asked for; the caller logs them once.
 	Warnings []string
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -91,13 +92,35 @@ func (l *loader) applyProperties() error {
 	return nil
 }
 
+const (
+	noGateway = "the REST submission gateway is not part of this release, nothing listens on its port"
+	noDrivers = "drivers on workers (cluster deploy mode) are not part of this release"
+	noProxy   = "this release does not forward to the pages of workers and applications"
+)
+
+// notYet are properties that are understood and checked, and that this release does not act on, with the reason. A value
+// that asks for what happens anyway, harmless, needs no warning.
+var notYet = map[string]struct{ reason, harmless string }{
+	"spark.master.rest.enabled":     {noGateway, "false"},
+	"spark.master.rest.host":        {noGateway, ""},
+	"spark.master.rest.port":        {noGateway, ""},
+	"spark.deploy.maxDrivers":       {noDrivers, ""},
+	"spark.deploy.retainedDrivers":  {noDrivers, ""},
+	"spark.deploy.spreadOutDrivers": {noDrivers, ""},
+	"spark.ui.reverseProxy":         {noProxy, "false"},
+	"spark.ui.reverseProxyUrl":      {noProxy, ""},
+	"spark.ui.killEnabled":          {"the pages of this release have no kill links", "false"},
+}
+
 // warnNotYet tells an operator of settings that are understood, and that this release does not act on.
 func (l *loader) warnNotYet() {
-	if v, ok := l.property("spark.master.rest.enabled"); ok && strings.EqualFold(v, "true") || l.src.Flags.RESTPort != nil {
-		l.warn("the REST submission gateway is not part of this release: nothing listens on the REST port")
+	for key, n := range notYet {
+		if v, ok := l.property(key); ok && !strings.EqualFold(v, n.harmless) {
+			l.warn("%s=%s has no effect: %s", key, v, n.reason)
+		}
 	}
-	if l.cfg.UI.ReverseProxy {
-		l.warn("spark.ui.reverseProxy=true: this release does not forward to the pages of workers and applications")
+	if l.src.Flags.RESTPort != nil {
+		l.warn("--rest-port=%d has no effect: %s", *l.src.Flags.RESTPort, noGateway)
 	}
 }
 
@@ -135,6 +158,10 @@ func setMessageSize(c *Config, v string) error {
 	n, err := parseInt("spark.rpc.message.maxSize", v, 1, maxMessageMiB)
 	if err != nil {
 		return err
+	}
+	if n<<20 > MaxMessageBytes {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("spark.rpc.message.maxSize=%s: this master reads messages of up to %d MiB, which holds instead", v, MaxMessageBytes>>20))
+		n = MaxMessageBytes >> 20
 	}
 	c.MessageMaxBytes = n << 20
 	return nil

@@ -65,8 +65,8 @@ func (c Config) validateDeploy() error {
 	if c.Deploy.DefaultCores < 1 {
 		return invalid("spark.deploy.defaultCores", strconv.Itoa(c.Deploy.DefaultCores), "at least 1")
 	}
-	if c.MessageMaxBytes < 1 {
-		return invalid("spark.rpc.message.maxSize", strconv.Itoa(c.MessageMaxBytes), "above 0")
+	if c.MessageMaxBytes < 1 || c.MessageMaxBytes > MaxMessageBytes {
+		return invalid("spark.rpc.message.maxSize", strconv.Itoa(c.MessageMaxBytes), fmt.Sprintf("from 1 to %d bytes", MaxMessageBytes))
 	}
 	return nil
 }

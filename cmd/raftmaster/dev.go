@@ -85,14 +85,14 @@ func (o devOptions) configs(dir string) ([]config.Config, error) {
 		port, ui, rest := o.basePort+i, o.basePort+devWebUIOffset+i, o.basePort+devRESTOffset+i
 		data := filepath.Join(dir, "master"+strconv.Itoa(i+1))
 		cfg, err := config.Load(config.Source{
-			Flags: config.Flags{Cluster: &cluster, Host: &host, Port: &port, WebUIPort: &ui, RESTPort: &rest, DataDir: &data,
+			Flags: config.Flags{Cluster: &cluster, Host: &host, Port: &port, WebUIPort: &ui, DataDir: &data,
 				LogLevel: &o.logLevel, LogJSON: &o.logJSON},
 			LookupEnv: func(string) (string, bool) { return "", false },
 		})
 		if err != nil {
 			return nil, err
 		}
-		cfg.WebUIHost = devHost
+		cfg.WebUIHost, cfg.RESTPort = devHost, rest
 		out = append(out, cfg)
 	}
 	return out, nil
