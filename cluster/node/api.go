@@ -61,7 +61,7 @@ type Config struct {
 	// Logger must not be nil.
 	Logger hclog.Logger
 	// Fatal is called once, from any goroutine, when this process must not go on (unknown log entry, diverged state,
-	// a snapshot that cannot be restored). It should log and end the process. The node applies nothing afterwards.
+	// a snapshot that cannot be restored, a data directory of another cluster than the list's). It should log and end the process. The node applies nothing afterwards.
 	// Must not be nil.
 	Fatal func(error)
 	// OnCall answers calls that other masters make with Node.Call. It runs on the connection's goroutine, at most

@@ -109,18 +109,3 @@ func (n *Node) freshServers() (servers []raftstore.Server, waiting []string) {
 	}
 	return servers, waiting
 }
-
-// complainFresh says, loudly, that a master without data meets a cluster that has some: it must not form a new one, which
-// would roll that one back (R11).
-func (n *Node) complainFresh() {
-	for _, p := range n.peers.list() {
-		if p.hello.ClusterID == "" {
-			continue
-		}
-		n.alarms.set("fresh", fmt.Sprintf("no data here (node %s, no cluster), but %s belongs to cluster %s: raftctl peers remove the old node, then peers add this one", n.nodeID, p.addr, p.hello.ClusterID))
-		if n.noise.allow("fresh here " + p.hello.ClusterID) {
-			n.log.Error("this master has no data, but another one belongs to a cluster: it will not form a new cluster; it joins when raftctl peers add names its node id",
-				"cluster_id", "none", "node_id", n.nodeID, "other_cluster_id", p.hello.ClusterID, "other_node_id", p.hello.NodeID, "other_address", p.addr)
-		}
-	}
-}

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -145,8 +146,14 @@ func (x *noise) allow(key string) bool {
 	if t, ok := x.last[key]; ok && now.Sub(t) < noiseInterval {
 		return false
 	}
-	if x.last == nil || len(x.last) >= maxNoiseKeys {
+	if x.last == nil {
 		x.last = make(map[string]time.Time)
+	}
+	if len(x.last) >= maxNoiseKeys {
+		maps.DeleteFunc(x.last, func(_ string, t time.Time) bool { return now.Sub(t) >= noiseInterval })
+		if len(x.last) >= maxNoiseKeys {
+			return false // so many keys a minute are a flood by themselves
+		}
 	}
 	x.last[key] = now
 	return true

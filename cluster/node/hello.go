@@ -93,7 +93,7 @@ func (n *Node) handleConn(c net.Conn) {
 	theirs, err := raftnet.Accept(c, n.judge)
 	if err != nil {
 		n.removeConn(c)
-		n.logRefusal(c.RemoteAddr().String(), err)
+		n.logRefusal(callerKey(c, theirs), theirs, err)
 		return
 	}
 	switch theirs.Kind {
@@ -109,12 +109,23 @@ func (n *Node) handleConn(c net.Conn) {
 	}
 }
 
-// logRefusal names the parties of a connection that was refused, by either side, once a minute.
-func (n *Node) logRefusal(remote string, err error) {
+// callerKey tells callers apart for the log: by host and by what they call themselves, because the port changes with each
+// dial, and several masters may share a host.
+func callerKey(c net.Conn, theirs raftnet.Hello) string {
+	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
+	if err != nil {
+		host = c.RemoteAddr().String()
+	}
+	return host + " (" + theirs.Address + ")"
+}
+
+// logRefusal names the parties of a connection that was refused, by either side: one line a minute for each remote (a
+// dialled address, or a callerKey) and the cluster that it belongs to.
+func (n *Node) logRefusal(remote string, theirs raftnet.Hello, err error) {
 	var r *raftnet.RefusedError
 	switch {
 	case errors.As(err, &r):
-		if n.noise.allow(remote + r.Reason) {
+		if n.noise.allow(remote + " " + theirs.ClusterID) {
 			n.log.Error("connection between masters refused", "remote", remote, "reason", r.Reason, "by_node", r.By.NodeID, "by_address", r.By.Address)
 		}
 	case errors.Is(err, raftnet.ErrProtocol):
@@ -143,12 +154,12 @@ var errBusy = errors.New("too many calls at once")
 func (n *Node) serveCall(c net.Conn, theirs raftnet.Hello) {
 	defer n.removeConn(c)
 	if err := c.SetReadDeadline(time.Now().Add(raftnet.CallTimeout)); err != nil {
-		n.logRefusal(c.RemoteAddr().String(), err)
+		n.logRefusal(callerKey(c, theirs), theirs, err)
 		return
 	}
 	method, body, err := raftnet.ReadCall(c)
 	if err != nil {
-		n.logRefusal(c.RemoteAddr().String(), err)
+		n.logRefusal(callerKey(c, theirs), theirs, err)
 		return
 	}
 	var answer []byte

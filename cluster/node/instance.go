@@ -135,13 +135,13 @@ func (n *Node) dialRaft(id, address string, timeout time.Duration) (net.Conn, er
 	hello.Target = id
 	c, theirs, err := raftnet.Dial(ctx, address, hello, n.cfg.Net)
 	if err != nil {
-		n.logRefusal(address, err)
+		n.logRefusal(address, theirs, err)
 		return nil, err
 	}
 	if theirs.NodeID != id || theirs.ClusterID != hello.ClusterID {
 		err := fmt.Errorf("raft connection to %s: node %s of cluster %s answers in the place of node %s of cluster %s",
 			address, theirs.NodeID, theirs.ClusterID, id, hello.ClusterID)
-		n.logRefusal(address, err)
+		n.logRefusal(address, theirs, err)
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

@@ -72,6 +72,12 @@ func (n *Node) barrier(in *instance) chan barrierResult {
 	result := make(chan barrierResult, 1)
 	if !n.spawn(func() {
 		term := in.raft.CurrentTerm()
+		select {
+		case <-n.placed:
+		case <-in.stop:
+			result <- barrierResult{err: ErrStopped}
+			return
+		}
 		began := time.Now()
 		for {
 			err := in.raft.Barrier(0).Error()

@@ -142,7 +142,7 @@ func (n *Node) LeaseValid() bool { return n.leaseRemaining() > 0 }
 
 func (n *Node) leaseRemaining() time.Duration {
 	term := n.leaderTerm.Load()
-	if term == 0 || n.transferring.Load() || n.stopping.Load() {
+	if term == 0 || n.transferring.Load() || n.stopping.Load() || n.fsm.halted.Load() {
 		return 0
 	}
 	in := n.inst.Load()

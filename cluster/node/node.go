@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 
 	"raftmaster/cluster/raftstore"
 	"raftmaster/transport/raftnet"
@@ -45,7 +44,8 @@ type Node struct {
 	transferMu   sync.Mutex
 	voteTerm     atomic.Uint64 // highest term for which somebody has asked for a vote
 	flagStuck    stuckFlag
-	calls        atomic.Int32 // being answered
+	placed       chan struct{} // closed when takePlace allows to lead
+	calls        atomic.Int32  // being answered
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -57,7 +57,6 @@ type Node struct {
 	mu       sync.Mutex
 	conns    map[net.Conn]struct{}   // watch and call connections, both ways
 	watchers map[*watchConn]struct{} // incoming watch connections
-	foreign  map[string]string       // cluster ids of masters of the list that belong to another cluster, by address
 	closed   bool                    // no goroutine and no connection is added any more
 	wg       sync.WaitGroup
 }
@@ -90,7 +89,7 @@ func newNode(cfg Config, hooks Hooks, store *raftstore.Store) *Node {
 	n := &Node{
 		cfg: cfg, hooks: hooks, store: store, nodeID: store.Identity().NodeID, bootID: raftstore.NewID(), booted: time.Now(),
 		log: cfg.Logger.Named("node"), lease: newLease(cfg.FailoverTimeout), conns: make(map[net.Conn]struct{}), watchers: make(map[*watchConn]struct{}),
-		foreign: make(map[string]string),
+		placed: make(chan struct{}),
 	}
 	n.urls.Store(&urls{cfg.WebURL, cfg.RESTURL})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
@@ -112,11 +111,11 @@ func (n *Node) start(in *raftnet.Inbox) error {
 	if err := n.resumeBootstrap(id); err != nil {
 		return err
 	}
-	n.campaignIfAlone(inst)
 	in.Serve(n.handleConn)
 	for _, addr := range n.cfg.Cluster {
 		n.watch(addr)
 	}
+	n.takePlace(inst)
 	n.spawn(n.digests.run)
 	n.spawn(n.housekeeping)
 	if n.store.Identity().ClusterID == "" {
@@ -262,14 +261,8 @@ func (n *Node) stopNow() error {
 
 // campaignIfAlone lets a lone voter campaign at once: there is nobody to wait for.
 func (n *Node) campaignIfAlone(in *instance) {
-	servers := in.raft.GetConfiguration().Configuration().Servers
-	if len(servers) == 0 {
+	if !isLone(in.raft.GetConfiguration().Configuration().Servers, n.nodeID) {
 		return
-	}
-	for _, s := range servers {
-		if (s.Suffrage == raft.Voter) != (s.ID == raft.ServerID(n.nodeID)) {
-			return
-		}
 	}
 	if err := in.trans.InjectTimeoutNow(); err != nil {
 		n.log.Warn("cannot campaign at once", "error", err)

@@ -16,6 +16,9 @@ type peer struct {
 	hello   raftnet.Hello // its last word; NodeID is "" until there is one
 	conn    *watchConn    // the watch connection that this node dialled, nil when it is down
 	problem string
+	// asked: a first dial has ended. foreign is the other cluster of whoever answered the last dial, "" when none.
+	asked   bool
+	foreign string
 	// goneBoot is the boot id of a process that is proven to have ended without a goodbye.
 	goneBoot string
 	// leftBoot is the boot id of a process that said goodbye.

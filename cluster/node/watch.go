@@ -52,6 +52,7 @@ func (n *Node) keepWatch(addr string, poke <-chan struct{}) {
 		n.peers.update(addr, func(p *peer) { p.problem = err.Error() })
 		if !n.wanted(addr) {
 			n.peers.remove(addr)
+			n.clearAlarms(addr)
 			return
 		}
 		select {
@@ -69,13 +70,14 @@ func (n *Node) dialWatch(addr string, timeout time.Duration) (*watchConn, error)
 	defer cancel()
 	c, theirs, err := raftnet.Dial(ctx, addr, n.hello(raftnet.KindWatch), n.cfg.Net)
 	if theirs.NodeID != "" && theirs.NodeID != n.nodeID {
-		n.considerFresh(theirs)
+		n.consider(theirs)
 	}
+	n.noteCluster(addr, theirs)
 	if err == nil {
 		err = n.checkAnswer(addr, theirs)
 	}
 	if err != nil {
-		n.logRefusal(addr, err)
+		n.logRefusal(addr, theirs, err)
 		if c != nil {
 			err = errors.Join(err, c.Close())
 		}
@@ -102,28 +104,16 @@ func (n *Node) checkAnswer(addr string, theirs raftnet.Hello) error {
 	return nil
 }
 
-// considerFresh complains, loudly, when another master has lost its data (R11), belongs to another cluster, or has
-// another list. What a fresh master says about this is complainFresh.
-func (n *Node) considerFresh(theirs raftnet.Hello) {
-	mine := n.hello(raftnet.KindWatch)
-	n.noteForeign(mine, theirs)
-	switch {
-	case mine.ClusterID != "" && theirs.Fresh:
-		if len(n.inst.Load().raft.GetConfiguration().Configuration().Servers) == 0 || n.inConfiguration(theirs.NodeID) {
-			return // the cluster is just forming
-		}
-		if n.noise.allow("fresh there " + theirs.NodeID) {
-			n.log.Error("another master has no data and is no member of this cluster: was its data directory lost? it will not form a new cluster",
-				"cluster_id", mine.ClusterID, "other_cluster_id", "none", "other_node_id", theirs.NodeID, "other_address", theirs.Address)
-		}
-		n.alarms.set("fresh "+theirs.Address, fmt.Sprintf("%s has no data and is no member of cluster %s (node %s)", theirs.Address, mine.ClusterID, theirs.NodeID))
-	case mine.ClusterID != "" && theirs.ClusterID != "" && mine.ClusterID != theirs.ClusterID:
-		n.alarms.set("foreign "+theirs.Address, fmt.Sprintf("%s belongs to cluster %s, this master to cluster %s", theirs.Address, theirs.ClusterID, mine.ClusterID))
-	case !raftnet.SameList(mine.Cluster, theirs.Cluster):
-		n.alarms.set("lists", fmt.Sprintf("the cluster lists differ: %s has %s, this master %s", theirs.Address, raftnet.ListString(theirs.Cluster), raftnet.ListString(mine.Cluster)))
-		if n.noise.allow("lists " + theirs.Address) {
-			n.log.Warn("the cluster lists differ", "other_address", theirs.Address, "other_list", raftnet.ListString(theirs.Cluster), "list", raftnet.ListString(mine.Cluster))
-		}
+// noteCluster records which cluster answered a dial, if any did.
+func (n *Node) noteCluster(addr string, theirs raftnet.Hello) {
+	mine := n.ClusterID()
+	foreign := ""
+	if mine != "" && theirs.ClusterID != mine {
+		foreign = theirs.ClusterID
+	}
+	n.peers.update(addr, func(p *peer) { p.asked, p.foreign = true, foreign })
+	if foreign != "" {
+		n.yieldPlace()
 	}
 }
 
@@ -200,7 +190,7 @@ func (n *Node) fromWatched(addr string, w *watchConn, m raftnet.WatchMessage) {
 	case *raftnet.Info:
 		if m.Hello.NodeID == w.peer.NodeID && m.Hello.BootID == w.peer.BootID {
 			n.peers.heard(addr, m.Hello)
-			n.considerFresh(m.Hello)
+			n.consider(m.Hello)
 		}
 	case *raftnet.Goodbye:
 		n.log.Info("a master stops in order", "node_id", w.peer.NodeID, "address", addr, "term", m.Term)
@@ -213,7 +203,7 @@ func (n *Node) fromWatched(addr string, w *watchConn, m raftnet.WatchMessage) {
 // serveWatch serves a peer that watches this node.
 func (n *Node) serveWatch(c net.Conn, theirs raftnet.Hello) {
 	w := newWatchConn(c, theirs)
-	n.considerFresh(theirs)
+	n.consider(theirs)
 	n.mu.Lock()
 	n.watchers[w] = struct{}{}
 	n.mu.Unlock()
@@ -228,6 +218,9 @@ func (n *Node) serveWatch(c net.Conn, theirs raftnet.Hello) {
 	delete(n.watchers, w)
 	n.mu.Unlock()
 	n.removeConn(c)
+	if _, ok := n.peers.get(theirs.Address); !ok {
+		n.clearAlarms(theirs.Address) // nobody dials there, so nothing else would
+	}
 	n.log.Debug("watcher gone", "node_id", theirs.NodeID, "error", err)
 }
 
