@@ -85,7 +85,7 @@ func newNode() *fakeNode {
 		Peers: []PeerStatus{
 			{NodeID: "n3", Address: "c:7077", WebURL: "http://c:8080", Member: true, Voter: true, LastContact: 3 * time.Second, LastIndex: 51, Problem: "refused"},
 			{NodeID: "n1", Address: "a:7077", Member: true, Voter: true, LastContact: -1},
-			{NodeID: "n2", Address: "b:7077", WebURL: "http://b:8080", Version: "0.9", Member: true, Voter: true, Reachable: true, LastContact: 12 * time.Millisecond, LastIndex: 101},
+			{NodeID: "n2", Address: "b:7077", WebURL: "http://b:8080", Version: "0.9", Member: true, Voter: true, Reachable: true, Sure: true, LastContact: 12 * time.Millisecond, LastIndex: 101},
 		},
 	}}
 }

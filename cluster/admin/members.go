@@ -224,11 +224,7 @@ func (b *Backend) RemovePeer(ctx context.Context, req webui.RemovePeerRequest) (
 	out := webui.PeerChange{NodeID: p.NodeID, Address: p.Address, Voter: p.Voter, Reachable: self || p.Reachable,
 		Before: votes, After: votes, DryRun: req.DryRun}
 	if p.Voter {
-		reachable := votes.Reachable
-		if out.Reachable {
-			reachable--
-		}
-		out.After = webui.VotesOf(votes.Voters-1, reachable)
+		out.After = webui.VotesOf(votes.Voters-1, sureWithout(ns, p.NodeID))
 	}
 	switch {
 	case p.Voter && votes.Voters == 1:
@@ -246,6 +242,18 @@ func (b *Backend) RemovePeer(ctx context.Context, req webui.RemovePeerRequest) (
 		return webui.PeerChange{}, changeFailed("remove "+p.NodeID, err)
 	}
 	return out, nil
+}
+
+// sureWithout counts the voters but one that are certainly there: one that went down a moment ago still counts as in
+// contact elsewhere, and must not be what the remaining majority rests on.
+func sureWithout(ns NodeStatus, nodeID string) int {
+	n := 0
+	for _, p := range ns.Peers {
+		if p.Voter && p.NodeID != nodeID && (p.Sure || p.NodeID == ns.NodeID) {
+			n++
+		}
+	}
+	return n
 }
 
 // member finds a member by its id, or by its address.

@@ -56,15 +56,27 @@ func (r *raftNode) Status() NodeStatus {
 	return out
 }
 
+// replaced: another master answers at the address of this member.
+func replaced(p node.Peer, s node.Status) bool {
+	for _, o := range s.Peers {
+		if o.Address == p.Address && o.NodeID != p.NodeID && o.Connected {
+			return true
+		}
+	}
+	return false
+}
+
 // peerStatus adds what a follower knows of its leader: when it last heard from it.
 func peerStatus(p node.Peer, s node.Status) PeerStatus {
 	contact := p.LastContact
 	if contact < 0 && p.Address == s.Leader.Address && s.Role == node.RoleFollower {
 		contact = s.LastContact
 	}
+	recent := contact >= 0 && contact < contactWindow
 	return PeerStatus{
 		NodeID: p.NodeID, Address: p.Address, WebURL: p.WebURL, RESTURL: p.RESTURL, Version: p.Version, Problem: p.Problem,
-		Member: p.Member, Voter: p.Voter, Reachable: p.Connected || (contact >= 0 && contact < contactWindow),
+		Member: p.Member, Voter: p.Voter, Reachable: p.Connected || (recent && !replaced(p, s)),
+		Sure:        p.Connected && recent,
 		LastContact: contact, LastIndex: p.MatchIndex,
 	}
 }

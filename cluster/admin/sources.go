@@ -58,6 +58,9 @@ type PeerStatus struct {
 	Member, Voter bool
 	// Reachable: in contact within its time-out. It is ignored for this node itself.
 	Reachable bool
+	// Sure: connected, and heard from a moment ago; what may be in contact no more, but was just now, is not. On the
+	// leader only. It is ignored for this node itself.
+	Sure bool
 	// LastContact is the age of the last sign of life; negative when not known.
 	LastContact time.Duration
 	// LastIndex is the last log index that the peer is known to hold; 0 when not known.
