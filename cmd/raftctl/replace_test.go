@@ -183,6 +183,13 @@ func TestAMasterThatLostItsDataIsReplaced(t *testing.T) {
 	if v, err := c.workers(lost); err != nil || len(v.Workers) != 1 || v.Workers[0].ID != worker {
 		t.Errorf("the state of the new master: %v, %+v", err, v)
 	}
+	// Nothing is left to complain about.
+	c.eventually("good health", func() error {
+		if r := c.ctl("health"); r.code != exitOK {
+			return fmt.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+		}
+		return nil
+	})
 	// The new one counts: it and the other one go on without the leader of before.
 	c.kill(leader)
 	c.eventually("a leader after the replacement", func() error { _, err := c.leader(); return err })
