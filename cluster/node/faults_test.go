@@ -140,12 +140,20 @@ func TestALateTransferOrderIsRefused(t *testing.T) {
 			RespChan: answer,
 		})
 	}
-	if order(l.node.NodeID()) {
-		t.Error("the leader's own order was refused")
-	}
+	eventually(t, "the follower knows the leader", func() bool { id, _ := f.node.Leader(); return id == l.node.NodeID() })
 	if !order("somebody else") || !errors.Is((<-answer).Error, errStaleTarget) {
 		t.Error("the order of somebody who does not lead was let through")
 	}
+	if !order(l.node.NodeID()) || !errors.Is((<-answer).Error, errStaleTarget) {
+		t.Error("the order of a leader that is in contact, but hands nothing over, was let through")
+	}
+	for id, want := range map[string]bool{"another voter": false, f.node.NodeID(): true} {
+		l.node.transferTo.Store(&id)
+		if got := f.node.confirmOrder(l.node.NodeID(), l.addr); got != want {
+			t.Errorf("an order is confirmed: %v, although leadership goes to %s", got, id)
+		}
+	}
+	l.node.transferTo.Store(nil)
 	c.propose()
 	if now := c.leader().node.Status().Term; now != term {
 		t.Errorf("the term went from %d to %d", term, now)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,14 +49,32 @@ func (n *Node) voteHeld(in *instance) bool {
 }
 
 // inspectTimeoutNow refuses a transfer order that was on the way for too long: it would depose a leader that has long
-// given up the transfer and leads on.
+// given up the transfer and leads on, with a lease. A process that was stopped finds heartbeats beside the order, so that
+// the leader seems in contact: the leader itself is asked. What is bound to that word in time: transport/raftnet
+// (OrderLife) on this side, resumeLeading on the other.
 func (n *Node) inspectTimeoutNow(in *instance, rpc raft.RPC, c *raft.TimeoutNowRequest) bool {
-	_, leader := in.raft.LeaderWithID()
-	if string(leader) == string(c.ID) && time.Since(in.raft.LastContact()) < n.cfg.FailoverTimeout {
+	addr, leader := in.raft.LeaderWithID()
+	if string(leader) == string(c.ID) && time.Since(in.raft.LastContact()) < n.cfg.FailoverTimeout && n.confirmOrder(string(leader), string(n.resolve(leader, addr))) {
 		return false
 	}
 	raftnet.Refuse(rpc, errStaleTarget)
 	return true
+}
+
+// confirmOrder asks a leader whether it is handing leadership over to this node at this moment. It holds up raft's
+// incoming RPCs, for a round trip, or half a failover time-out when nobody answers.
+func (n *Node) confirmOrder(leader, addr string) bool {
+	ctx, cancel := context.WithTimeout(n.ctx, n.cfg.FailoverTimeout/2)
+	defer cancel()
+	hello := n.hello(raftnet.KindCall)
+	hello.Target = leader
+	c, theirs, err := raftnet.Dial(ctx, addr, hello, n.cfg.Net)
+	if err != nil {
+		n.log.Warn("an order to take leadership over cannot be confirmed", "leader", leader, "address", addr, "error", err)
+		return false
+	}
+	_ = c.Close() // the handshake was all
+	return theirs.NodeID == leader && theirs.TransferTo == n.nodeID
 }
 
 // inspectSnapshot keeps hashicorp/raft #697 away. raft 1.7.3 installs a snapshot and keeps log entries that contradict

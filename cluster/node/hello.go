@@ -17,14 +17,17 @@ import (
 func (n *Node) hello(kind raftnet.Kind) raftnet.Hello {
 	id := n.store.Identity()
 	u := n.urls.Load()
-	leader := ""
+	leader, to := "", ""
+	if p := n.transferTo.Load(); p != nil {
+		to = *p
+	}
 	if in := n.inst.Load(); in != nil {
 		_, sid := in.raft.LeaderWithID()
 		leader = string(sid)
 	}
 	return raftnet.Hello{
 		Kind: kind, ClusterID: id.ClusterID, NodeID: id.NodeID, BootID: n.bootID, Address: n.cfg.Self, Cluster: n.cfg.Cluster,
-		Fresh: id.ClusterID == "", WebURL: u.web, RESTURL: u.rest, Version: n.cfg.Version, LeaderID: leader,
+		Fresh: id.ClusterID == "", WebURL: u.web, RESTURL: u.rest, Version: n.cfg.Version, LeaderID: leader, TransferTo: to,
 	}
 }
 

@@ -42,7 +42,8 @@ type Node struct {
 	leaderTerm   atomic.Uint64
 	transferring atomic.Bool
 	transferMu   sync.Mutex
-	voteTerm     atomic.Uint64 // highest term for which somebody has asked for a vote
+	transferTo   atomic.Pointer[string] // node id of the target while raft's transfer runs
+	voteTerm     atomic.Uint64          // highest term for which somebody has asked for a vote
 	flagStuck    stuckFlag
 	placed       chan struct{} // closed when takePlace allows to lead
 	calls        atomic.Int32  // being answered

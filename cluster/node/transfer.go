@@ -75,6 +75,9 @@ func (n *Node) pickTarget(in *instance, target string) (raft.Server, error) {
 
 // handOver runs raft's transfer. raft answers within two election time-outs, unless the context ends first.
 func (n *Node) handOver(ctx context.Context, in *instance, to raft.Server) error {
+	target := string(to.ID)
+	n.transferTo.Store(&target)
+	defer n.transferTo.Store(nil)
 	outcome := make(chan error, 1)
 	go func() { outcome <- in.raft.LeadershipTransferToServer(to.ID, n.resolve(to.ID, to.Address)).Error() }()
 	select {
@@ -92,9 +95,19 @@ func (n *Node) handOver(ctx context.Context, in *instance, to raft.Server) error
 
 // resumeLeading gives the lease back once raft takes writes again, as long as this node leads in that term. If raft's
 // flag stays up (hashicorp/raft #696), raft is restarted, which ends the term. It unlocks transferMu.
+//
+// A target that has made sure of the order (confirmOrder) just before this node gave the transfer up may still ask for
+// votes for one failover time-out, and voters grant them although they follow this node. So there is no lease before
+// that is over.
 func (n *Node) resumeLeading(in *instance, term uint64) {
 	defer n.transferMu.Unlock()
 	defer n.transferring.Store(false)
+	wait := time.NewTimer(n.cfg.FailoverTimeout + n.cfg.FailoverTimeout/10)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-in.done:
+	}
 	r := <-n.barrier(in)
 	if r.stuck {
 		n.restartRaft(in, "a failed leadership transfer blocks all writes", nil)

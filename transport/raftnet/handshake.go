@@ -57,6 +57,8 @@ type Hello struct {
 	WebURL, RESTURL, Version string
 	// LeaderID is the node that the sender takes for the leader, "" when it knows none.
 	LeaderID string
+	// TransferTo is the voter to which the sender is handing leadership over at this moment, "" when to none.
+	TransferTo string
 	// Refused is set in the answer of a node that does not want the connection, and says why.
 	Refused string
 }
@@ -89,6 +91,7 @@ func AppendHello(b []byte, h Hello) []byte {
 		body = appendString(body, s)
 	}
 	body = appendString(body, h.LeaderID)
+	body = appendString(body, h.TransferTo)
 	b = append(b, Magic, ProtocolVersion)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
 	return append(b, body...)
@@ -134,7 +137,7 @@ func parseHello(body []byte) (Hello, error) {
 	for i := uint64(0); i < n && f.err == nil; i++ {
 		h.Cluster = append(h.Cluster, f.string())
 	}
-	h.LeaderID = f.string()
+	h.LeaderID, h.TransferTo = f.string(), f.string()
 	if f.err != nil {
 		return Hello{}, fmt.Errorf("%w: handshake: %w", ErrProtocol, f.err)
 	}

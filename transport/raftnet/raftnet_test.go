@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var fullHello = Hello{
 	Kind: KindWatch, ClusterID: "c", NodeID: "n", BootID: "b", Target: "t", Address: "a:7077", Cluster: []string{"a:7077", "b:7077"},
-	Fresh: true, WebURL: "http://a:8080", RESTURL: "http://a:6066", Version: "1.0", LeaderID: "l", Refused: "",
+	Fresh: true, WebURL: "http://a:8080", RESTURL: "http://a:6066", Version: "1.0", LeaderID: "l", TransferTo: "n", Refused: "",
 }
 
 func TestHelloRoundTrip(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,6 +19,12 @@ var ErrClosed = errors.New("raft transport is closed")
 
 // errDropped stands for an incoming RPC that a test, or a guard, did not let through.
 var errDropped = errors.New("not delivered")
+
+// ErrStaleOrder refuses votes for a candidate that was ordered to campaign (TimeoutNow) longer than OrderLife ago.
+var ErrStaleOrder = errors.New("the order to take leadership over is too old")
+
+// errSlowTarget is a target that does not answer an order within OrderLife.
+var errSlowTarget = errors.New("the target of the transfer does not answer")
 
 // Ack is an append, or a heartbeat, that a follower has accepted.
 type Ack struct {
@@ -47,8 +54,11 @@ type TransportConfig struct {
 	// Now is the boot clock.
 	Now     func() time.Duration
 	Timeout time.Duration
-	Faults  Faults
-	Logger  hclog.Logger
+	// OrderLife bounds, on the boot clock, how long after the arrival of a TimeoutNow votes may be asked for because of
+	// it, and how long the sender waits for the answer. 0: no bound.
+	OrderLife time.Duration
+	Faults    Faults
+	Logger    hclog.Logger
 }
 
 // Transport is raft's network transport with ears: it sees acknowledgements and incoming RPCs, and can slip an RPC of
@@ -58,6 +68,7 @@ type Transport struct {
 	inner  *raft.NetworkTransport
 	stream *streamLayer
 
+	ordered atomic.Int64 // when the last TimeoutNow came in, boot clock; 0 when this node itself has decided to campaign
 	consume chan raft.RPC
 	closed  chan struct{}
 	once    sync.Once
@@ -108,6 +119,7 @@ func (t *Transport) Inject(command any) (raft.RPCResponse, error) {
 // InjectTimeoutNow makes raft campaign at once, without pre-vote, as at the end of a leadership transfer. The caller
 // answers for that: in a follower of a healthy leader it deposes that leader.
 func (t *Transport) InjectTimeoutNow() error {
+	t.ordered.Store(0)
 	_, err := t.Inject(&raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
 		ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(t.cfg.LocalID), Addr: []byte(t.cfg.LocalAddress),
 	}})
@@ -120,6 +132,9 @@ func (t *Transport) forward() {
 	for {
 		select {
 		case rpc := <-t.inner.Consumer():
+			if _, ok := rpc.Command.(*raft.TimeoutNowRequest); ok {
+				t.ordered.Store(int64(t.cfg.Now())) // before Inspect asks anybody
+			}
 			if t.dropped(rpc) || (t.cfg.Inspect != nil && t.cfg.Inspect(rpc)) {
 				continue
 			}
@@ -267,6 +282,9 @@ func (t *Transport) RequestVote(id raft.ServerID, target raft.ServerAddress, arg
 	if err := t.mayAsk(id, "RequestVote"); err != nil {
 		return err
 	}
+	if at := time.Duration(t.ordered.Load()); args.LeadershipTransfer && at != 0 && t.cfg.OrderLife > 0 && t.cfg.Now()-at > t.cfg.OrderLife {
+		return ErrStaleOrder
+	}
 	return t.retryStale(func() error { return t.inner.RequestVote(id, t.target(id, target), args, resp) })
 }
 
@@ -311,12 +329,31 @@ func (t *Transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress,
 	return t.inner.InstallSnapshot(id, t.target(id, target), args, resp, data)
 }
 
-// TimeoutNow implements raft.Transport.
+// TimeoutNow implements raft.Transport. raft refuses writes until it returns, so it does not wait for a target that is
+// stopped; what that one makes of the order when it wakes up is for its own Inspect.
 func (t *Transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
 	if err := t.before(id, "TimeoutNow"); err != nil {
 		return err
 	}
-	return t.retryStale(func() error { return t.inner.TimeoutNow(id, t.target(id, target), args, resp) })
+	if t.cfg.OrderLife <= 0 {
+		return t.retryStale(func() error { return t.inner.TimeoutNow(id, t.target(id, target), args, resp) })
+	}
+	var late raft.TimeoutNowResponse
+	outcome := make(chan error, 1)
+	go func() { // ends with the connection: after Timeout, or when the transport closes
+		outcome <- t.retryStale(func() error { return t.inner.TimeoutNow(id, t.target(id, target), args, &late) })
+	}()
+	end := time.NewTimer(t.cfg.OrderLife)
+	defer end.Stop()
+	select {
+	case err := <-outcome:
+		*resp = late
+		return err
+	case <-end.C:
+		return errSlowTarget
+	case <-t.closed:
+		return ErrClosed
+	}
 }
 
 // AppendEntriesPipeline implements raft.Transport.
