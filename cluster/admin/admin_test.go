@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,7 +44,9 @@ func (n *fakeNode) LeaseValid() bool {
 func (n *fakeNode) Status() NodeStatus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.status
+	out := n.status
+	out.Peers = slices.Clone(out.Peers)
+	return out
 }
 func (n *fakeNode) TransferLeadership(_ context.Context, target string) error {
 	return n.onTransfer(n, target)
