@@ -110,12 +110,14 @@ func (n *Node) wrongPlace(servers []raft.Server, what string) error {
 
 // isLone tells whether a node is the only voter.
 func isLone(servers []raft.Server, nodeID string) bool {
+	voters, self := 0, false
 	for _, s := range servers {
-		if (s.Suffrage == raft.Voter) != (string(s.ID) == nodeID) {
-			return false
+		if s.Suffrage == raft.Voter {
+			voters++
+			self = self || string(s.ID) == nodeID
 		}
 	}
-	return len(servers) > 0
+	return voters == 1 && self
 }
 
 // isAt tells whether a node is a member under that address.
