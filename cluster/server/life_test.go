@@ -34,22 +34,26 @@ func (c *cluster) runs(a *sparkpeer.App, n int) []int32 {
 			}
 			return true
 		})
+		slices.Sort(ids)
 		if wrong == nil && len(ids) != n {
 			wrong = fmt.Errorf("it has %v, want %d", ids, n)
 		}
+		for _, id := range ids {
+			if key := fmt.Sprintf("%s/%d", a.ID(), id); wrong == nil && !c.onWorker(key) {
+				wrong = fmt.Errorf("%s is RUNNING in the state, and on no worker", key)
+			}
+		}
 		return wrong
 	})
-	slices.Sort(ids)
-	for _, id := range ids {
-		key := fmt.Sprintf("%s/%d", a.ID(), id)
-		if !slices.ContainsFunc(c.workers, func(w *worker) bool {
-			s, ok := w.Executors()[key]
-			return ok && s == sparkmsg.ExecutorRunning
-		}) {
-			c.t.Errorf("%s is RUNNING in the state, and on no worker", key)
-		}
-	}
 	return ids
+}
+
+// onWorker tells whether some worker runs an executor.
+func (c *cluster) onWorker(key string) bool {
+	return slices.ContainsFunc(c.workers, func(w *worker) bool {
+		s, ok := w.Executors()[key]
+		return ok && s == sparkmsg.ExecutorRunning
+	})
 }
 
 // ended counts the executors of an application whose end was reported to it.
