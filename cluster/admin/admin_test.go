@@ -358,7 +358,7 @@ raftmaster_cores_used 2
 raftmaster_decode_errors_total{reason="frame"} 1
 raftmaster_executors{state="LAUNCHING"} 1
 raftmaster_executors{state="RUNNING"} 0
-raftmaster_leader_changes_total 0
+raftmaster_leader_changes_total 1
 raftmaster_memory_used_bytes 1.073741824e+09
 raftmaster_peer_lag_entries{peer="c:7077"} 50
 raftmaster_peer_last_contact_seconds{peer="b:7077"} 0.012

@@ -133,7 +133,7 @@ func peerRole(p PeerStatus, ns NodeStatus, self bool) string {
 		return ns.Role
 	case p.NodeID != "" && p.NodeID == ns.LeaderID:
 		return webui.RoleLeader
-	case !p.Reachable || ns.LeaderID == "":
+	case !p.Member || !p.Reachable || ns.LeaderID == "":
 		return webui.RoleUnknown
 	}
 	return webui.RoleFollower

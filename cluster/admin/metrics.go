@@ -111,37 +111,34 @@ func (m *Metrics) ConnectionOpened(kind string) { m.connections.WithLabelValues(
 func (m *Metrics) ConnectionClosed(kind string) { m.connections.WithLabelValues(kind).Dec() }
 
 // LeaderChanged looks whether there is a new leader, whichever master that is. Each scrape looks as well; a call at an
-// election keeps the count right although nobody scrapes for longer than the replicated history reaches back.
+// election keeps the count right although nobody scrapes for longer than the replicated history reaches back. It costs
+// no more than reading that history.
 func (m *Metrics) LeaderChanged() { m.leaders.look() }
 
-// leaderCount counts leaders that came after the first one that this process has seen.
+// leaderCount counts the leaders that the replicated history names, of all masters.
 type leaderCount struct {
 	b *Backend
 
 	mu   sync.Mutex
-	term uint64 // of the last leader that was counted; 0: none has been seen
+	term uint64 // of the last leader that was looked at
 	n    uint64
 }
 
-// look compares the present leader with the last one and returns the count. Leaders that came and went in between are
-// counted by the replicated history; what that tells of the time before this process knew a leader is not counted.
+// look takes up what is new in the history and returns the count. Elections of before this process started, which a
+// follower reads when it comes back, are told apart by their time on their leader's clock.
 func (c *leaderCount) look() uint64 {
-	ns, view := c.b.node.Status(), c.b.node.View()
+	history := c.b.node.View().LeaderHistory()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ns.LeaderID == "" || ns.Term <= c.term {
-		return c.n
-	}
-	if c.term != 0 {
-		came := uint64(1)
-		for _, r := range view.LeaderHistory() {
-			if r.Term > c.term && r.Term < ns.Term {
-				came++
-			}
+	for _, r := range history {
+		if r.Term <= c.term {
+			continue
 		}
-		c.n += came
+		c.term = r.Term
+		if r.AtMillis >= c.b.id.StartedMillis {
+			c.n++
+		}
 	}
-	c.term = ns.Term
 	return c.n
 }
 
@@ -161,7 +158,7 @@ var (
 	descAlive      = desc("alive", "1 while this master is the ALIVE one and holds a valid lease.")
 	descReady      = desc("ready", "1 while /readyz answers 200.")
 	descTerm       = desc("term", "Raft term.")
-	descLeaders    = desc("leader_changes_total", "New leaders since this process has known one, itself or another master.")
+	descLeaders    = desc("leader_changes_total", "Leaders elected since this process started, itself or another master.")
 	descCommit     = desc("commit_index", "Index of the last committed log entry known here.")
 	descApplied    = desc("applied_index", "Index of the last applied log entry.")
 	descLastLog    = desc("last_log_index", "Index of the last log entry on disk.")
