@@ -19,7 +19,9 @@
 //
 //   - A vote is refused for one failover time-out after a start (guards.go): raft forgets at a restart that it has
 //     accepted a leader's append, on which that leader's lease may still rest.
-//   - An order to take over (TimeoutNow) counts only from the leader that is in contact (guards.go).
+//   - An order to take over (TimeoutNow) counts only from the leader that is in contact and confirms it (guards.go), and
+//     for a bounded time (transport/raftnet, transfer.go).
+//   - A lone voter, which raft lets lead unasked, asks the other masters of its list first (place.go).
 //   - A snapshot that contradicts the log's end has that end removed, with raft restarted in place; one that the log
 //     does not lead up to clears the log (guards.go, raftstore): hashicorp/raft #697 and a hazard beside it.
 //   - A leader that refuses all writes because of a transfer that nobody makes is restarted in place (leadership.go,
