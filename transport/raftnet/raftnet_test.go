@@ -183,7 +183,7 @@ type endpoint struct {
 	acks []Ack
 }
 
-func newEndpoint(t *testing.T, id string, inspect func(raft.RPC) bool) *endpoint {
+func newEndpoint(t *testing.T, id string, inspect func(raft.RPC) bool, edits ...func(*TransportConfig)) *endpoint {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -191,7 +191,7 @@ func newEndpoint(t *testing.T, id string, inspect func(raft.RPC) bool) *endpoint
 	}
 	e := &endpoint{id: id, addr: ln.Addr().String(), ln: ln}
 	var served sync.WaitGroup
-	e.trans = NewTransport(TransportConfig{
+	cfg := TransportConfig{
 		LocalID: raft.ServerID(id), LocalAddress: e.addr, Now: BootTime, Timeout: 10 * time.Second, Logger: hclog.NewNullLogger(),
 		Dial: func(target, addr string, timeout time.Duration) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -205,7 +205,11 @@ func newEndpoint(t *testing.T, id string, inspect func(raft.RPC) bool) *endpoint
 			e.acks = append(e.acks, a)
 		},
 		Inspect: inspect,
-	})
+	}
+	for _, edit := range edits {
+		edit(&cfg)
+	}
+	e.trans = NewTransport(cfg)
 	served.Go(func() {
 		for {
 			c, err := ln.Accept()
