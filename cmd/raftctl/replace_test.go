@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,18 +33,13 @@ type realMasters struct {
 // ports, and apart from other runs on this machine by the process id.
 func startMasters(t *testing.T, n int) *realMasters {
 	t.Helper()
-	c := &realMasters{t: t, up: make([]*server.Server, n)}
+	c := &realMasters{t: t}
 	var list []config.Address
-	for i := range n {
-		list = append(list, config.Address{Host: fmt.Sprintf("127.%d.250.%d", 10+os.Getpid()%240, i+1), Port: 27077})
+	for range n {
+		list = append(list, c.place())
 	}
-	for _, a := range list {
-		cfg := config.Default()
-		cfg.Host, cfg.AdvertiseHost, cfg.PublicHost, cfg.WebUIHost = a.Host, a.Host, a.Host, a.Host
-		cfg.Port, cfg.WebUIPort, cfg.Cluster = a.Port, 27080, list
-		cfg.FailoverTimeout = time.Second
-		cfg.DataDir = filepath.Join(t.TempDir(), "data")
-		c.cfgs = append(c.cfgs, cfg)
+	for i := range c.cfgs {
+		c.cfgs[i].Cluster = list
 	}
 	t.Cleanup(func() {
 		for i := range c.up {
@@ -55,6 +51,17 @@ func startMasters(t *testing.T, n int) *realMasters {
 	}
 	c.eventually("a leader", func() error { _, err := c.leader(); return err })
 	return c
+}
+
+// place makes the configuration of one more master, without a cluster list, and gives its address.
+func (c *realMasters) place() config.Address {
+	host := fmt.Sprintf("127.%d.250.%d", 10+os.Getpid()%240, len(c.cfgs)+1)
+	cfg := config.Default()
+	cfg.Host, cfg.AdvertiseHost, cfg.PublicHost, cfg.WebUIHost = host, host, host, host
+	cfg.Port, cfg.WebUIPort, cfg.FailoverTimeout = 27077, 27080, time.Second
+	cfg.DataDir = filepath.Join(c.t.TempDir(), "data")
+	c.cfgs, c.up = append(c.cfgs, cfg), append(c.up, nil)
+	return cfg.Advertise()
 }
 
 func (c *realMasters) start(i int) {
@@ -127,6 +134,13 @@ func (c *realMasters) voters(n int) {
 	})
 }
 
+func (c *realMasters) healthy() error {
+	if r := c.ctl("health"); r.code != exitOK {
+		return fmt.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+	return nil
+}
+
 // workers lists what one master has in its own copy of the state.
 func (c *realMasters) workers(i int) (webui.WorkersAnswer, error) {
 	var v webui.WorkersAnswer
@@ -184,12 +198,7 @@ func TestAMasterThatLostItsDataIsReplaced(t *testing.T) {
 		t.Errorf("the state of the new master: %v, %+v", err, v)
 	}
 	// Nothing is left to complain about.
-	c.eventually("good health", func() error {
-		if r := c.ctl("health"); r.code != exitOK {
-			return fmt.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
-		}
-		return nil
-	})
+	c.eventually("good health", c.healthy)
 	// The new one counts: it and the other one go on without the leader of before.
 	c.kill(leader)
 	c.eventually("a leader after the replacement", func() error { _, err := c.leader(); return err })
@@ -249,4 +258,30 @@ func TestPeerChangesCanBeUndone(t *testing.T) {
 	check(t, c.ctl("peers", "promote", id, "--yes"), exitRefused, "a voter already")
 	check(t, c.ctl("hash"), exitOK, "3 masters, equal states")
 	check(t, c.ctl("peers", "add", "nobody@"+gone, "--yes"), exitRefused, "belongs to member")
+}
+
+// TestTheClusterGrows is the other sequence of the runbook: a master with the longer list joins when it is added, and the
+// others take the longer list over one by one.
+func TestTheClusterGrows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four whole masters")
+	}
+	c := startMasters(t, 3)
+	list := append(slices.Clone(c.cfgs[0].Cluster), c.place())
+	c.cfgs[3].Cluster = list
+	c.start(3)
+	added := c.up[3].Node().NodeID() + "@" + list[3].String()
+	check(t, c.ctl("peers", "add", added, "--yes"), exitOK, "4 of 4 voters in contact, 3 needed, tolerance left 1")
+	c.voters(4)
+	check(t, c.ctl("hash"), exitOK, "4 masters, equal states")
+	for i := range 3 {
+		if err := c.up[i].Stop(); err != nil {
+			t.Logf("stop of master %d: %v", i, err)
+		}
+		c.up[i] = nil
+		c.cfgs[i].Cluster = list
+		c.start(i)
+		c.voters(4)
+	}
+	c.eventually("good health", c.healthy)
 }
