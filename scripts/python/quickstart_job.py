@@ -17,16 +17,18 @@ def square(seconds):
     return run
 
 
+def note(path, done):
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(str(done))
+    os.replace(path + ".new", path)
+
+
 def watch(tracker, path, stop):
+    done = 0  # a stage that has ended is no longer listed
     while not stop.wait(0.1):
-        done = sum(
-            info.numCompletedTasks
-            for info in map(tracker.getStageInfo, tracker.getActiveStageIds())
-            if info is not None
-        )
-        with open(path + ".new", "w", encoding="utf-8") as file:
-            file.write(str(done))
-        os.replace(path + ".new", path)
+        stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+        done = max(done, sum(stage.numCompletedTasks for stage in stages if stage is not None))
+        note(path, done)
 
 
 def main():
@@ -34,12 +36,13 @@ def main():
 
     count, seconds = int(sys.argv[1]), float(sys.argv[2])
     sc = SparkContext()
-    stop = threading.Event()
-    watcher = threading.Thread(target=watch, args=(sc.statusTracker(), os.environ["QUICKSTART_PROGRESS"], stop))
+    progress, stop = os.environ["QUICKSTART_PROGRESS"], threading.Event()
+    watcher = threading.Thread(target=watch, args=(sc.statusTracker(), progress, stop))
     watcher.start()
     total = sc.parallelize(range(count), count).map(square(seconds)).sum()
     stop.set()
     watcher.join()
+    note(progress, count)
     print(f"RESULT {total}", flush=True)
     sc.stop()
 
