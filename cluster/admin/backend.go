@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"sync"
 	"time"
 
 	"raftmaster/fsm"
@@ -22,6 +23,8 @@ type Backend struct {
 	now    func() time.Time
 	// families names a set of wire families; fsm keeps them as a bit mask only.
 	families func(mask uint8) string
+	// changing is held while the masters are changed.
+	changing sync.Mutex
 }
 
 // NewBackend joins the sources. families names a mask of wire families (sparkmsg.FamilySet); now may be nil.

@@ -23,6 +23,9 @@ const (
 	maxNodeID = 64
 )
 
+// errChanging: every change is judged by the masters that there are; two at once, each harmless, could cost the majority.
+var errChanging = &webui.Error{Code: webui.CodeRefused, Message: "another change of the masters is under way: one at a time"}
+
 func failure(code, format string, args ...any) error {
 	return &webui.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -44,6 +47,12 @@ func (b *Backend) leading(what string) (NodeStatus, error) {
 // AddPeer implements webui.Leadership. The new master gets the log first, and its vote when it holds it: a voter that is
 // down or empty would count for the majority without being able to help.
 func (b *Backend) AddPeer(ctx context.Context, req webui.AddPeerRequest) (webui.PeerChange, error) {
+	if !req.DryRun {
+		if !b.changing.TryLock() {
+			return webui.PeerChange{}, errChanging
+		}
+		defer b.changing.Unlock()
+	}
 	ns, err := b.leading("add a master")
 	if err != nil {
 		return webui.PeerChange{}, err
@@ -183,6 +192,12 @@ func notReady(ns NodeStatus, nodeID string) string {
 
 // PromotePeer implements webui.Leadership.
 func (b *Backend) PromotePeer(ctx context.Context, req webui.PromotePeerRequest) (webui.PeerChange, error) {
+	if !req.DryRun {
+		if !b.changing.TryLock() {
+			return webui.PeerChange{}, errChanging
+		}
+		defer b.changing.Unlock()
+	}
 	ns, err := b.leading("promote a master")
 	if err != nil {
 		return webui.PeerChange{}, err
@@ -212,6 +227,12 @@ func (b *Backend) PromotePeer(ctx context.Context, req webui.PromotePeerRequest)
 // RemovePeer implements webui.Leadership. The rules are those of cluster/node, which has the last word; here they serve
 // the dry run.
 func (b *Backend) RemovePeer(ctx context.Context, req webui.RemovePeerRequest) (webui.PeerChange, error) {
+	if !req.DryRun {
+		if !b.changing.TryLock() {
+			return webui.PeerChange{}, errChanging
+		}
+		defer b.changing.Unlock()
+	}
 	ns, err := b.leading("remove a master")
 	if err != nil {
 		return webui.PeerChange{}, err

@@ -237,6 +237,34 @@ func TestPromotePeer(t *testing.T) {
 	}
 }
 
+// TestOneChangeAtATime: the second of two changes is refused while the first is under way, and not afterwards.
+func TestOneChangeAtATime(t *testing.T) {
+	n, b, did := mutable(t, nil)
+	n.onRemove = func(_ *fakeNode, id string, _ bool) error {
+		*did = append(*did, id)
+		_, remove := b.RemovePeer(context.Background(), webui.RemovePeerRequest{Peer: "n2"})
+		_, add := b.AddPeer(context.Background(), webui.AddPeerRequest{NodeID: "n4", Address: "d:7077"})
+		_, promote := b.PromotePeer(context.Background(), webui.PromotePeerRequest{Peer: "n2"})
+		for _, err := range []error{remove, add, promote} {
+			if codeOf(err) != webui.CodeRefused || !strings.Contains(err.Error(), "one at a time") {
+				t.Errorf("beside another change: %v", err)
+			}
+		}
+		if _, err := b.RemovePeer(context.Background(), webui.RemovePeerRequest{Peer: "n2", DryRun: true}); err != nil {
+			t.Errorf("a dry run beside a change: %v", err)
+		}
+		return nil
+	}
+	for _, id := range []string{"n3", "n2"} {
+		if _, err := b.RemovePeer(context.Background(), webui.RemovePeerRequest{Peer: id}); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if got := strings.Join(*did, " "); got != "n3 n2" {
+		t.Errorf("removed %s", got)
+	}
+}
+
 // TestNodeErrorsHaveCodes: what the node refuses after all keeps its meaning.
 func TestNodeErrorsHaveCodes(t *testing.T) {
 	for err, want := range map[error]string{
