@@ -122,6 +122,12 @@ func prepare(t testing.TB, n int, tune func(*config.Config)) *cluster {
 	return c
 }
 
+// shortFailover makes the time-out of these masters short, so that many failovers take little time.
+func shortFailover(cfg *config.Config) { cfg.FailoverTimeout = 200 * time.Millisecond }
+
+// steadyFailover is for tests in which nobody but the test may end a leader, however busy the machine is.
+func steadyFailover(cfg *config.Config) { cfg.FailoverTimeout = 3 * time.Second }
+
 // start brings up n masters and waits for their leader.
 func start(t testing.TB, n int, tune func(*config.Config)) *cluster {
 	t.Helper()

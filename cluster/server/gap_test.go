@@ -12,6 +12,7 @@ import (
 
 // S37: executors end while nobody leads. The workers drop that news; their lists bring it to the next leader.
 func TestExecutorsEndWhileNobodyLeads(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, nil)
 	w1, w2 := c.readyWorker(sparkmsg.FamilyB, 2), c.readyWorker(sparkmsg.FamilyB, 2)
 	a := c.readyApp(sparkmsg.FamilyB, 4)
@@ -53,6 +54,7 @@ func TestExecutorsEndWhileNobodyLeads(t *testing.T) {
 // S24, S43: a worker dies together with the leader. Its executor is replaced on the other worker, whether or not the new
 // leader has ever reached it.
 func TestWorkerDiesWithItsLeader(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, func(cfg *config.Config) {
 		cfg.Deploy.WorkerTimeout, cfg.Deploy.RecoveryTimeout = 15*time.Second, 3*time.Second
 	})
@@ -72,6 +74,7 @@ func TestWorkerDiesWithItsLeader(t *testing.T) {
 
 // S41: workers and applications that are started before any master register as soon as there is a quorum.
 func TestWorkersStartFirst(t *testing.T) {
+	t.Parallel()
 	c := prepare(t, 3, nil)
 	w := c.worker(sparkmsg.FamilyB, 1, nil)
 	a := c.app(sparkmsg.FamilyB, 1, nil)
@@ -99,6 +102,7 @@ func TestWorkersStartFirst(t *testing.T) {
 
 // S02: a worker that MasterChanged cannot reach comes by itself, and is used at once.
 func TestWorkerComesByItself(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, nil)
 	w := c.readyWorker(sparkmsg.FamilyB, 1)
 	w.Switches.NoList.Store(true) // MasterChanged is lost on it
@@ -113,7 +117,8 @@ func TestWorkerComesByItself(t *testing.T) {
 
 // R23, B-211: a standby tells workers that it is one and says nothing to applications; the order of the list does not matter.
 func TestStandbysFirstInTheList(t *testing.T) {
-	c := start(t, 3, nil)
+	t.Parallel()
+	c := start(t, 3, steadyFailover)
 	l := c.leader()
 	standbys := c.standbys()
 	isStandby := func(a frame.Address) bool { return a == standbys[0].address() || a == standbys[1].address() }

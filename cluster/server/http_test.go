@@ -54,7 +54,8 @@ type sparkState struct {
 }
 
 func TestHTTPOfLeaderAndStandbys(t *testing.T) {
-	c := start(t, 3, nil)
+	t.Parallel()
+	c := start(t, 3, steadyFailover)
 	c.readyWorker(sparkmsg.FamilyB, 2)
 	a := c.readyApp(sparkmsg.FamilyB, 2)
 	c.runs(a, 2)
@@ -99,6 +100,7 @@ func TestHTTPOfLeaderAndStandbys(t *testing.T) {
 
 // A new leader says whom it awaits, and no more once all are back.
 func TestTakeOverEnds(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, nil)
 	w := c.readyWorker(sparkmsg.FamilyE, 1)
 	a := c.readyApp(sparkmsg.FamilyE, 1)
@@ -197,6 +199,7 @@ func (w *watcher) end(t testing.TB) int {
 
 // R20: at no moment do two masters answer that they lead, whether the leader dies, stops, or hands over while it goes on.
 func TestOneLeaderAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, nil)
 	w := watch(c)
 	seen := func() {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"raftmaster/cluster/config"
 	"raftmaster/cluster/sparkpeer"
 	"raftmaster/fsm"
 	"raftmaster/transport/sparkmsg"
@@ -22,12 +21,10 @@ func (m *member) queue() []string {
 	return ids
 }
 
-// shortFailover makes the time-out of these masters short, so that many failovers take little time.
-func shortFailover(cfg *config.Config) { cfg.FailoverTimeout = 150 * time.Millisecond }
-
 // S16, S17, S18: leaders die one after the other, most of them before the one before has caught up again. In each round
 // an application registers, as soon as it can. No id comes twice, and the queue is in the order of registration.
 func TestManyLeaderKills(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, shortFailover)
 	c.readyWorker(sparkmsg.FamilyB, 1)
 	first := c.readyApp(sparkmsg.FamilyB, 1)
@@ -73,6 +70,7 @@ func TestManyLeaderKills(t *testing.T) {
 
 // S05, S06: after a failover an application is RUNNING if it has executors, and WAITING if it has none.
 func TestStatesAreTrueAfterFailover(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, nil)
 	c.readyWorker(sparkmsg.FamilyE, 2)
 	a := c.readyApp(sparkmsg.FamilyE, 2)
@@ -104,6 +102,7 @@ func TestStatesAreTrueAfterFailover(t *testing.T) {
 
 // S16: the number of an executor that ended before the failover is not given again after it.
 func TestExecutorNumbersGoOnAfterFailover(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, nil)
 	c.readyWorker(sparkmsg.FamilyB, 2)
 	w2 := c.readyWorker(sparkmsg.FamilyB, 1)
@@ -122,6 +121,7 @@ func TestExecutorNumbersGoOnAfterFailover(t *testing.T) {
 
 // G-13: the number of executors that an application has asked for outlives the leader that was asked.
 func TestTargetsAreKept(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, nil)
 	w := c.readyWorker(sparkmsg.FamilyB, 8)
 	none := int32(0)

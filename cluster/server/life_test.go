@@ -91,6 +91,7 @@ func (c *cluster) followed(l *member) {
 }
 
 func TestEachApplicationRunsOnItsOwnRelease(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, nil)
 	wb, we := c.readyWorker(sparkmsg.FamilyB, 4), c.readyWorker(sparkmsg.FamilyE, 4)
 	ab, ae := c.readyApp(sparkmsg.FamilyB, 0), c.readyApp(sparkmsg.FamilyE, 0)
@@ -117,7 +118,8 @@ func TestEachApplicationRunsOnItsOwnRelease(t *testing.T) {
 
 // A leader dies while everything is quiet: everybody comes to the next one, and nothing else happens.
 func TestLeaderDiesInSteadyState(t *testing.T) {
-	c := start(t, 3, nil)
+	t.Parallel()
+	c := start(t, 3, shortFailover)
 	c.readyWorker(sparkmsg.FamilyB, 3)
 	c.readyWorker(sparkmsg.FamilyE, 3)
 	apps := []*sparkpeer.App{c.readyApp(sparkmsg.FamilyB, 3), c.readyApp(sparkmsg.FamilyE, 3)}
@@ -152,6 +154,7 @@ func TestLeaderDiesInSteadyState(t *testing.T) {
 
 // A leader that is told to stop hands over first: nobody has to look for a leader, and nothing ends.
 func TestStopHandsOver(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, nil)
 	w := c.readyWorker(sparkmsg.FamilyB, 2)
 	a := c.readyApp(sparkmsg.FamilyB, 2)
@@ -187,7 +190,8 @@ func TestStopHandsOver(t *testing.T) {
 
 // B-102, B-107, S18: whatever moment a leader dies in, a driver ends with one id, and there is one application for it.
 func TestLeaderDiesDuringRegistration(t *testing.T) {
-	c := start(t, 3, nil)
+	t.Parallel()
+	c := start(t, 3, shortFailover)
 	rounds := 8
 	if testing.Short() {
 		rounds = 2
@@ -220,7 +224,8 @@ func TestLeaderDiesDuringRegistration(t *testing.T) {
 
 // A leader dies between the launches of one application: in the end it has all its executors, and none was launched twice.
 func TestLeaderDiesDuringLaunch(t *testing.T) {
-	c := start(t, 3, nil)
+	t.Parallel()
+	c := start(t, 3, shortFailover)
 	c.worker(sparkmsg.FamilyB, 16, func(w *sparkpeer.WorkerConfig) { w.StartTime = 50 * time.Millisecond })
 	c.worker(sparkmsg.FamilyB, 16, func(w *sparkpeer.WorkerConfig) { w.StartTime = 50 * time.Millisecond })
 	for _, w := range c.workers {
@@ -250,7 +255,8 @@ func TestLeaderDiesDuringLaunch(t *testing.T) {
 
 // A whole cluster that is stopped, or killed, comes back with its applications, whatever the order of the starts.
 func TestAllMastersStoppedAndStarted(t *testing.T) {
-	c := start(t, 3, nil)
+	t.Parallel()
+	c := start(t, 3, shortFailover)
 	c.readyWorker(sparkmsg.FamilyB, 2)
 	a := c.readyApp(sparkmsg.FamilyB, 2)
 	want := c.runs(a, 2)

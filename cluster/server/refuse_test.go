@@ -116,6 +116,7 @@ func leftFree(t *testing.T, cfg, running config.Config) {
 
 // A master whose data directory belongs to another cluster is refused by name, and the others go on without it.
 func TestDataDirectoryOfAnotherCluster(t *testing.T) {
+	t.Parallel()
 	foreign := start(t, 1, nil)
 	dir := foreign.masters[0].cfg.DataDir
 	theirs := foreign.masters[0].server().node.ClusterID()
@@ -159,6 +160,7 @@ func TestDataDirectoryOfAnotherCluster(t *testing.T) {
 
 // Masters that are given different lists form no cluster, and say which lists.
 func TestListsThatDiffer(t *testing.T) {
+	t.Parallel()
 	c := prepare(t, 3, nil)
 	c.apart = true
 	c.masters[1].cfg.Cluster = c.masters[1].cfg.Cluster[:2]
@@ -188,6 +190,7 @@ func TestListsThatDiffer(t *testing.T) {
 
 // A Run that is told to end stops in order; one that must not go on ends with the reason.
 func TestRunEnds(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, newHost(), nil)
 	cfg.Cluster = []config.Address{cfg.Advertise()}
 	m := &member{t: t, cfg: cfg, log: &logSink{}}
@@ -212,6 +215,7 @@ func TestRunEnds(t *testing.T) {
 // Accepted connections reach the RPC endpoint as sparkrpc.Plain: so the lease is read before each system call that
 // writes, and an idle connection costs no buffer.
 func TestAcceptedConnectionsArePlain(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", newHost()+":0")
 	if err != nil {
 		t.Fatal(err)

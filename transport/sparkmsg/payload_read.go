@@ -6,7 +6,14 @@ import (
 	"raftmaster/transport/javaser"
 )
 
+// Classes of the payloads. The receiver casts to them, so an object of any other class is none, whatever its fields.
+const (
+	applicationDescriptionClass = "org.apache.spark.deploy.ApplicationDescription"
+	driverDescriptionClass      = "org.apache.spark.deploy.DriverDescription"
+)
+
 func readApplicationDescription(r record) *ApplicationDescription {
+	r.mustBe(applicationDescriptionClass)
 	d := &ApplicationDescription{
 		Name:                 r.str("name"),
 		User:                 r.str("user"),
@@ -80,6 +87,7 @@ func readResourceProfile(r record) ResourceProfile {
 }
 
 func readDriverDescription(r record) *DriverDescription {
+	r.mustBe(driverDescriptionClass)
 	d := &DriverDescription{
 		JarURL:       r.str("jarUrl"),
 		Mem:          r.i32("mem"),
@@ -164,7 +172,7 @@ func marshalPayload(graph *javaser.Object) ([]byte, error) {
 
 // ParseApplicationDescription is the inverse of MarshalPayload.
 func ParseApplicationDescription(payload []byte) (*ApplicationDescription, error) {
-	r, err := parsePayload(payload, "org.apache.spark.deploy.ApplicationDescription")
+	r, err := parsePayload(payload, applicationDescriptionClass)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +182,7 @@ func ParseApplicationDescription(payload []byte) (*ApplicationDescription, error
 
 // ParseDriverDescription is the inverse of MarshalPayload.
 func ParseDriverDescription(payload []byte) (*DriverDescription, error) {
-	r, err := parsePayload(payload, "org.apache.spark.deploy.DriverDescription")
+	r, err := parsePayload(payload, driverDescriptionClass)
 	if err != nil {
 		return nil, err
 	}

@@ -207,6 +207,26 @@ func TestPayloadOfAnotherClassIsRefused(t *testing.T) {
 	}
 }
 
+// S27: an object with the right fields and a foreign class is no description. It would be stored, and sent to workers.
+func TestDescriptionOfAForeignClassIsRefused(t *testing.T) {
+	for name, class := range map[string]string{
+		"driver-to-master-RegisterApplication": "org.apache.spark.deploy.ApplicationDescription",
+		"client-to-master-RequestSubmitDriver": "org.apache.spark.deploy.DriverDescription",
+		"master-to-worker-LaunchExecutor":      "org.apache.spark.deploy.ApplicationDescription",
+		"master-to-worker-LaunchDriver":        "org.apache.spark.deploy.DriverDescription",
+	} {
+		stream := find(t, name, FamilyB).stream
+		foreign := bytes.Replace(stream, []byte(class), []byte(class[:len(class)-1]+"x"), 1)
+		if bytes.Equal(stream, foreign) {
+			t.Fatalf("no %s in %s", class, name)
+		}
+		var field *FieldError
+		if _, err := Decode(foreign); !errors.As(err, &field) || field.Field != "class" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // In the JVM of a real master there is one None and one empty map, so those of the payload and those of the message
 // around it are one instance.
 func TestScalaObjectsAreSharedWithThePayload(t *testing.T) {

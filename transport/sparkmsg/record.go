@@ -24,6 +24,13 @@ func (r record) fail(field, reason string) {
 	}
 }
 
+// mustBe fails unless the object is of that very class.
+func (r record) mustBe(class string) {
+	if r.o.Class.Name != class {
+		r.fail("class", "is not "+class)
+	}
+}
+
 // spend takes n elements from what is left and reports whether that many were.
 func (r record) spend(field string, n int) bool {
 	if r.st.left -= n; r.st.left < 0 {
