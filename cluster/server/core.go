@@ -32,6 +32,10 @@ func (s *Server) startCore(ln net.Listener) error {
 			Log: s.log.Named("master"),
 		})
 	})
+	// Raft counts from its start; what it counts before it is registered is lost.
+	if err := node.RegisterMetrics(s.registry); err != nil {
+		return errors.Join(err, ln.Close())
+	}
 	internal := raftnet.NewInbox()
 	n, err := node.Start(s.nodeConfig(), internal, s.hooks())
 	if err != nil {

@@ -197,9 +197,6 @@ func (s *Server) registerMetrics() error {
 			return err
 		}
 	}
-	if err := node.RegisterMetrics(reg); err != nil {
-		return err
-	}
 	m, err := admin.NewMetrics(reg, s.backend)
 	if err != nil {
 		return err
