@@ -95,7 +95,7 @@ func testConfig(t testing.TB, host string, hosts []string) config.Config {
 		cfg.Cluster = append(cfg.Cluster, config.Address{Host: h, Port: clusterPort})
 	}
 	cfg.DataDir = filepath.Join(t.TempDir(), "data")
-	cfg.FailoverTimeout = time.Second
+	cfg.FailoverTimeout = max(time.Second, 2*quickFailover)
 	cfg.Deploy.WorkerTimeout, cfg.Deploy.RecoveryTimeout = 20*time.Second, 20*time.Second
 	return cfg
 }
@@ -123,7 +123,7 @@ func prepare(t testing.TB, n int, tune func(*config.Config)) *cluster {
 }
 
 // shortFailover makes the time-out of these masters short, so that many failovers take little time.
-func shortFailover(cfg *config.Config) { cfg.FailoverTimeout = 200 * time.Millisecond }
+func shortFailover(cfg *config.Config) { cfg.FailoverTimeout = quickFailover }
 
 // steadyFailover is for tests in which nobody but the test may end a leader, however busy the machine is.
 func steadyFailover(cfg *config.Config) { cfg.FailoverTimeout = 3 * time.Second }

@@ -29,7 +29,7 @@ func TestManyLeaderKills(t *testing.T) {
 	c.readyWorker(sparkmsg.FamilyB, 1)
 	first := c.readyApp(sparkmsg.FamilyB, 1)
 	c.runs(first, 1)
-	rounds := 52
+	rounds := leaderKills
 	if testing.Short() {
 		rounds = 3
 	}
@@ -63,7 +63,7 @@ func TestManyLeaderKills(t *testing.T) {
 		old.kill()
 		c.followed(c.leader())
 		old.start()
-		c.apps[i].Unregister()
+		c.unregister(c.apps[i])
 		c.runs(c.apps[i+1], 1)
 	}
 }

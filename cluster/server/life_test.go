@@ -48,6 +48,25 @@ func (c *cluster) runs(a *sparkpeer.App, n int) []int32 {
 	return ids
 }
 
+// unregister ends an application. A driver says so once; here it is said until it is heard, because a busy machine may
+// change its leader at that very moment.
+func (c *cluster) unregister(a *sparkpeer.App) {
+	c.t.Helper()
+	eventuallyNil(c.t, "the end of "+a.ID(), func() error {
+		l := c.findLeader()
+		if l == nil {
+			return errors.New("no leader")
+		}
+		known, ok := l.server().State().Application(a.ID())
+		if !ok || known.State.Finished() {
+			return nil
+		}
+		a.Unregister()
+		time.Sleep(20 * time.Millisecond)
+		return fmt.Errorf("it is %s", known.State)
+	})
+}
+
 // onWorker tells whether some worker runs an executor.
 func (c *cluster) onWorker(key string) bool {
 	return slices.ContainsFunc(c.workers, func(w *worker) bool {
@@ -112,7 +131,7 @@ func TestEachApplicationRunsOnItsOwnRelease(t *testing.T) {
 	if n := len(late.Executors()); n != 2 || len(ab.Executors()) != 4 {
 		t.Errorf("the new worker runs %d executors, the other release's application has %d", n, len(ab.Executors()))
 	}
-	ab.Unregister()
+	c.unregister(ab)
 	eventually(t, "the workers of a finished application are free", func() bool { return wb.CoresUsed() == 0 })
 }
 
@@ -201,11 +220,10 @@ func TestLeaderDiesDuringRegistration(t *testing.T) {
 		fam := []sparkmsg.Family{sparkmsg.FamilyB, sparkmsg.FamilyE}[i%2]
 		old := c.leader()
 		a := c.app(fam, 1, nil)
-		w := c.worker(fam, 1, nil)
+		c.worker(fam, 1, nil)
 		time.Sleep(time.Duration(rng.Int64N(15_000)) * time.Microsecond) // a different moment of the registration each time
 		old.kill()
 		registered(t, a)
-		wait(t, w.Log(), "RegisteredWorker")
 		old.start()
 	}
 	for _, a := range c.apps {
@@ -248,7 +266,7 @@ func TestLeaderDiesDuringLaunch(t *testing.T) {
 		}
 		old.start()
 		c.settle()
-		a.Unregister()
+		c.unregister(a)
 		eventually(t, "cores are free", func() bool { return c.workers[0].CoresUsed()+c.workers[1].CoresUsed() == 0 })
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"flag"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -9,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// These tests wait much and compute little: more of them at a time than there are cores. The command line comes later.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(sideBySide)); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m,
