@@ -137,6 +137,7 @@ func TestNoiseOnTheClusterPort(t *testing.T) {
 
 // Connections that say nothing, half of something, or one byte now and then cost what they cost and hold up nobody.
 func TestHalfOpenAndSlowConnections(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	v := newVictims(t)
 	from := newHost()

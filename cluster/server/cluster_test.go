@@ -333,6 +333,14 @@ func wait(t testing.TB, l *sparkpeer.EventLog, kind string) {
 	}
 }
 
+// slow skips a test under -short.
+func slow(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes several seconds")
+	}
+}
+
 // eventually polls until cond holds.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()

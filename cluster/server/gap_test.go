@@ -54,6 +54,7 @@ func TestExecutorsEndWhileNobodyLeads(t *testing.T) {
 // S24, S43: a worker dies together with the leader. Its executor is replaced on the other worker, whether or not the new
 // leader has ever reached it.
 func TestWorkerDiesWithItsLeader(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c := start(t, 3, func(cfg *config.Config) {
 		cfg.Deploy.WorkerTimeout, cfg.Deploy.RecoveryTimeout = 15*time.Second, 3*time.Second
@@ -74,6 +75,7 @@ func TestWorkerDiesWithItsLeader(t *testing.T) {
 
 // S41: workers and applications that are started before any master register as soon as there is a quorum.
 func TestWorkersStartFirst(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c := prepare(t, 3, nil)
 	w := c.worker(sparkmsg.FamilyB, 1, nil)
@@ -102,6 +104,7 @@ func TestWorkersStartFirst(t *testing.T) {
 
 // S02: a worker that MasterChanged cannot reach comes by itself, and is used at once.
 func TestWorkerComesByItself(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c := start(t, 3, nil)
 	w := c.readyWorker(sparkmsg.FamilyB, 1)

@@ -100,6 +100,7 @@ func TestHTTPOfLeaderAndStandbys(t *testing.T) {
 
 // A new leader says whom it awaits, and no more once all are back.
 func TestTakeOverEnds(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c := start(t, 3, nil)
 	w := c.readyWorker(sparkmsg.FamilyE, 1)

@@ -102,6 +102,7 @@ func TestStatesAreTrueAfterFailover(t *testing.T) {
 
 // S16: the number of an executor that ended before the failover is not given again after it.
 func TestExecutorNumbersGoOnAfterFailover(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c := start(t, 3, nil)
 	c.readyWorker(sparkmsg.FamilyB, 2)
@@ -121,6 +122,7 @@ func TestExecutorNumbersGoOnAfterFailover(t *testing.T) {
 
 // G-13: the number of executors that an application has asked for outlives the leader that was asked.
 func TestTargetsAreKept(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c := start(t, 3, nil)
 	w := c.readyWorker(sparkmsg.FamilyB, 8)

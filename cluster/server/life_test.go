@@ -242,6 +242,7 @@ func TestLeaderDiesDuringRegistration(t *testing.T) {
 
 // A leader dies between the launches of one application: in the end it has all its executors, and none was launched twice.
 func TestLeaderDiesDuringLaunch(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c := start(t, 3, shortFailover)
 	c.worker(sparkmsg.FamilyB, 16, func(w *sparkpeer.WorkerConfig) { w.StartTime = 50 * time.Millisecond })
@@ -249,12 +250,8 @@ func TestLeaderDiesDuringLaunch(t *testing.T) {
 	for _, w := range c.workers {
 		wait(t, w.Log(), "RegisteredWorker")
 	}
-	rounds := 5
-	if testing.Short() {
-		rounds = 1
-	}
 	rng := rand.New(rand.NewPCG(3, 10))
-	for range rounds {
+	for range 5 {
 		old := c.leader()
 		a := c.app(sparkmsg.FamilyB, 0, nil)
 		registered(t, a)

@@ -160,6 +160,7 @@ func TestDataDirectoryOfAnotherCluster(t *testing.T) {
 
 // Masters that are given different lists form no cluster, and say which lists.
 func TestListsThatDiffer(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	c := prepare(t, 3, nil)
 	c.apart = true
