@@ -177,7 +177,7 @@ type DigestStatus struct {
 
 // Event is something for the timeline.
 type Event struct {
-	Kind   string // "leader", "peer-lost", "peer-back", "failover", "raft-restarted", "digest", "storage"
+	Kind   string // "leader", "peer-lost", "peer-back", "failover", "hand-over", "lone-voter", "first-election", "raft-restarted", "digest", "storage"
 	NodeID string
 	Term   uint64
 	Detail string

@@ -65,6 +65,7 @@ func (n *Node) awaitBootstrap() {
 			}
 			n.broadcastInfo()
 			// Everybody is waiting for this node and nobody else can lead: campaign at once.
+			n.cfg.OnEvent(Event{Kind: "first-election", NodeID: n.nodeID, Detail: "the cluster was formed"})
 			if err := n.inst.Load().trans.InjectTimeoutNow(); err != nil {
 				n.log.Warn("cannot campaign at once", "error", err)
 			}

@@ -55,6 +55,7 @@ func (n *Node) voteHeld(in *instance) bool {
 func (n *Node) inspectTimeoutNow(in *instance, rpc raft.RPC, c *raft.TimeoutNowRequest) bool {
 	addr, leader := in.raft.LeaderWithID()
 	if string(leader) == string(c.ID) && time.Since(in.raft.LastContact()) < n.cfg.FailoverTimeout && n.confirmOrder(string(leader), string(n.resolve(leader, addr))) {
+		n.cfg.OnEvent(Event{Kind: "hand-over", NodeID: string(leader), Term: in.raft.CurrentTerm(), Detail: "the leader " + string(addr) + " handed leadership over"})
 		return false
 	}
 	raftnet.Refuse(rpc, errStaleTarget)

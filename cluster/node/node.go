@@ -265,6 +265,7 @@ func (n *Node) campaignIfAlone(in *instance) {
 	if !isLone(in.raft.GetConfiguration().Configuration().Servers, n.nodeID) {
 		return
 	}
+	n.cfg.OnEvent(Event{Kind: "lone-voter", NodeID: n.nodeID, Term: in.raft.CurrentTerm(), Detail: "start of the only voter"})
 	if err := in.trans.InjectTimeoutNow(); err != nil {
 		n.log.Warn("cannot campaign at once", "error", err)
 	}

@@ -114,17 +114,26 @@ func (s *Server) hooks() node.Hooks {
 	}
 }
 
+// reason is why this node campaigned. Another one may have won that election, so it counts for a short time only.
+type reason struct {
+	text string
+	at   time.Time
+}
+
+const reasonLife = 5 * time.Second
+
 // electionReason says why there was an election, as far as this node knows. A reason counts once.
 func (s *Server) electionReason() string {
-	if r := s.reason.Swap(nil); r != nil {
-		return *r
+	if r := s.reason.Swap(nil); r != nil && time.Since(r.at) < reasonLife {
+		return r.text
 	}
-	return "election: a heartbeat time-out, a hand-over or a first start"
+	return "no word from a leader for the heartbeat time-out"
 }
 
 func (s *Server) nodeEvent(e node.Event) {
-	if e.Kind == "failover" {
-		s.reason.Store(&e.Detail)
+	switch e.Kind {
+	case "failover", "hand-over", "lone-voter", "first-election":
+		s.reason.Store(&reason{text: e.Detail, at: time.Now()})
 	}
 	if e.Kind == "leader" {
 		if m := s.metrics.Load(); m != nil {

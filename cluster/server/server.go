@@ -58,7 +58,7 @@ type Server struct {
 
 	term   atomic.Uint64          // of the last election that this node has won or lost
 	alive  atomic.Bool            // elected, and the leader service knows
-	reason atomic.Pointer[string] // of the election that is under way, where known
+	reason atomic.Pointer[reason] // of the election that is under way, where known
 	fatal  chan error
 	ctx    context.Context
 	cancel context.CancelFunc
