@@ -1,7 +1,9 @@
 package portmux
 
 import (
+	"container/list"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -11,6 +13,9 @@ import (
 type conn struct {
 	net.Conn
 	mux    *Mux
+	ip     netip.Addr
+	member bool          // its address is preferred
+	silent *list.Element // in the Mux's list of connections without a first byte, else nil
 	first  [1]byte
 	peeked bool
 	once   sync.Once

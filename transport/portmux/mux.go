@@ -1,9 +1,12 @@
 package portmux
 
 import (
+	"container/list"
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -23,8 +26,11 @@ const (
 const (
 	// HeaderTimeout is how long a connection may stay silent before its first byte.
 	HeaderTimeout = 10 * time.Second
-	// MaxUnidentified bounds connections without a first byte; more are closed at once.
+	// MaxUnidentified bounds connections without a first byte. One more closes the oldest of them: who means well speaks
+	// at once, so that the oldest is the least likely to.
 	MaxUnidentified = 1024
+	// MaxUnidentifiedPerIP bounds those of one remote address; one more closes the oldest of that address.
+	MaxUnidentifiedPerIP = 64
 	// acceptBackoffMax bounds the pause after a failing accept (out of file descriptors, above all).
 	acceptBackoffMax = 500 * time.Millisecond
 )
@@ -36,6 +42,10 @@ type Handlers struct {
 	Internal func(net.Conn)
 	// HTTPHint returns the URL that a browser on this port should have used; nil or "" gives a general answer.
 	HTTPHint func() string
+	// Preferred tells whether an address (never an IPv4 one in IPv6 clothes) belongs to a master of the cluster list:
+	// its silent connections are not closed to make room as long as there is one of a stranger. nil: nobody is
+	// preferred. It is called for each connection before the next is accepted and must not block.
+	Preferred func(ip netip.Addr) bool
 }
 
 // Mux accepts connections on the cluster port and hands them to whom they are for.
@@ -45,21 +55,31 @@ type Mux struct {
 	log      hclog.Logger
 	noise    noiseLimiter
 
-	mu           sync.Mutex
-	conns        map[*conn]struct{}
-	unidentified int
-	closed       bool
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	silent  list.List // of *conn without a first byte, the oldest first
+	perIP   map[netip.Addr]int
+	closed  bool
+	dropped atomic.Uint64
 
 	done sync.WaitGroup
 }
 
 // Serve starts to accept on ln, which the Mux owns from now on.
 func Serve(ln net.Listener, h Handlers, log hclog.Logger) *Mux {
-	m := &Mux{ln: ln, handlers: h, log: log, conns: make(map[*conn]struct{})}
+	m := newMux(h, log)
+	m.ln = ln
 	m.done.Add(1)
 	go m.accept()
 	return m
 }
+
+func newMux(h Handlers, log hclog.Logger) *Mux {
+	return &Mux{handlers: h, log: log, conns: make(map[*conn]struct{}), perIP: make(map[netip.Addr]int)}
+}
+
+// Dropped is how many connections have been closed so far to bound those without a first byte.
+func (m *Mux) Dropped() uint64 { return m.dropped.Load() }
 
 // Addr is the address that the port is bound to.
 func (m *Mux) Addr() net.Addr { return m.ln.Addr() }
@@ -116,20 +136,6 @@ func (m *Mux) accept() {
 	}
 }
 
-// track registers a connection, unless the Mux is closed or too many strangers are waiting.
-func (m *Mux) track(nc net.Conn) (*conn, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed || m.unidentified >= MaxUnidentified {
-		return nil, false
-	}
-	c := &conn{Conn: nc, mux: m}
-	m.conns[c] = struct{}{}
-	m.unidentified++
-	m.done.Add(1)
-	return c, true
-}
-
 func (m *Mux) forget(c *conn) {
 	m.mu.Lock()
 	delete(m.conns, c)
@@ -139,9 +145,9 @@ func (m *Mux) forget(c *conn) {
 func (m *Mux) serve(c *conn) {
 	defer m.done.Done()
 	first, err := c.peek(HeaderTimeout)
-	m.mu.Lock()
-	m.unidentified--
-	m.mu.Unlock()
+	if !m.identified(c) && err == nil {
+		err = errDropped
+	}
 	if err != nil {
 		// Port scanners and health checks of load balancers do this all day.
 		m.log.Debug("connection closed before its first byte", "remote", c.RemoteAddr().String(), "error", err)

@@ -184,17 +184,3 @@ func TestCloseEndsConnectionsAndWaitsForHandlers(t *testing.T) {
 		t.Error("the port still accepts after Close")
 	}
 }
-
-func TestStrangersAreBounded(t *testing.T) {
-	m := &Mux{conns: make(map[*conn]struct{}), unidentified: MaxUnidentified}
-	a, b := net.Pipe()
-	defer a.Close()
-	defer b.Close()
-	if _, ok := m.track(a); ok {
-		t.Error("one connection more than MaxUnidentified was taken")
-	}
-	m.unidentified--
-	if _, ok := m.track(a); !ok {
-		t.Error("a connection was refused although there is room")
-	}
-}
