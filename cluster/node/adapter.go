@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"raftmaster/cluster/raftstore"
 	"raftmaster/fsm"
 )
 
@@ -76,7 +77,13 @@ func (a *adapter) ApplyBatch(logs []*raft.Log) []any {
 		if l.Type != raft.LogCommand || l.Index <= a.applied {
 			continue // configurations are raft's; what a restarted raft replays is applied already
 		}
-		cmd, err := fsm.DecodeCommand(l.Data)
+		data, err := raftstore.Unseal(l.Data)
+		if err != nil {
+			a.halt(raftstore.DamagedEntry(l.Index, err))
+			out[i] = errHalted
+			continue
+		}
+		cmd, err := fsm.DecodeCommand(data)
 		if err != nil {
 			a.halt(fmt.Errorf("log entry %d of term %d cannot be applied: %w; install a release that knows it", l.Index, l.Term, err))
 			out[i] = errHalted

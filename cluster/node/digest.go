@@ -155,7 +155,7 @@ func (n *Node) CheckDigest(ctx context.Context) (DigestStatus, error) {
 	if err != nil {
 		return DigestStatus{}, fmt.Errorf("encode CheckDigest: %w", err)
 	}
-	future := in.raft.Apply(data, timeLeft(ctx))
+	future := in.raft.Apply(raftstore.Seal(data), timeLeft(ctx))
 	if err := await(ctx, future); err != nil {
 		return DigestStatus{}, err
 	}

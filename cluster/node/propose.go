@@ -92,7 +92,7 @@ func (p *proposer) apply(cmd fsm.Command, closed bool) outcome {
 	if err != nil {
 		return outcome{cmd: cmd, err: fmt.Errorf("encode %s: %w", cmd.Type(), err)}
 	}
-	return outcome{cmd: cmd, future: p.n.inst.Load().raft.Apply(data, 0)}
+	return outcome{cmd: cmd, future: p.n.inst.Load().raft.Apply(raftstore.Seal(data), 0)}
 }
 
 func (p *proposer) report(o outcome) {

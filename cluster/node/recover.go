@@ -256,7 +256,12 @@ func describe(l *raft.Log) LogEntry {
 	e := LogEntry{Index: l.Index, Term: l.Term, Type: l.Type.String(), AppendedAt: l.AppendedAt, Size: len(l.Data)}
 	switch l.Type {
 	case raft.LogCommand:
-		cmd, err := fsm.DecodeCommand(l.Data)
+		data, err := raftstore.Unseal(l.Data)
+		if err != nil {
+			e.Problem = err.Error()
+			break
+		}
+		cmd, err := fsm.DecodeCommand(data)
 		if err != nil {
 			e.Problem = err.Error()
 			break

@@ -20,8 +20,14 @@ func (l *logStore) FirstIndex() (uint64, error) { return l.cache.FirstIndex() }
 // LastIndex implements raft.LogStore.
 func (l *logStore) LastIndex() (uint64, error) { return l.cache.LastIndex() }
 
-// GetLog implements raft.LogStore.
-func (l *logStore) GetLog(index uint64, log *raft.Log) error { return l.cache.GetLog(index, log) }
+// GetLog implements raft.LogStore. A command that the disk has changed since the start is an error: it must not be sent
+// to others.
+func (l *logStore) GetLog(index uint64, log *raft.Log) error {
+	if err := l.cache.GetLog(index, log); err != nil {
+		return err
+	}
+	return l.store().checkSeal(log)
+}
 
 // StoreLog implements raft.LogStore.
 func (l *logStore) StoreLog(log *raft.Log) error { return l.StoreLogs([]*raft.Log{log}) }

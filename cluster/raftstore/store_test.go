@@ -46,7 +46,7 @@ func fill(t *testing.T, s *Store, first, last, term uint64) {
 	}
 	var logs []*raft.Log
 	for i := first; i <= last; i++ {
-		logs = append(logs, &raft.Log{Index: i, Term: term, Type: raft.LogCommand, Data: bytes.Repeat([]byte{byte(i)}, 100)})
+		logs = append(logs, &raft.Log{Index: i, Term: term, Type: raft.LogCommand, Data: Seal(bytes.Repeat([]byte{byte(i)}, 100))})
 	}
 	if err := s.Logs().StoreLogs(logs); err != nil {
 		t.Fatal(err)
@@ -182,6 +182,7 @@ func TestDamageIsRefusedByName(t *testing.T) {
 		"log: text file":              {overwrite("raft.db", 0, bytes.Repeat([]byte("hello "), 4000)), ErrDamaged, "raft.db"},
 		"log: pages overwritten":      {overwrite("raft.db", 16384, garbage), ErrDamaged, "raft.db"},
 		"log: truncated":              {truncate("raft.db", 12288), ErrDamaged, "raft.db"},
+		"log: a byte of a command":    {flipInCommand, ErrDamaged, "raft.db: damaged at log entry 450"},
 		"log: missing":                {remove("raft.db"), ErrDamaged, "raft.db"},
 		"log: empty":                  {truncate("raft.db", 0), ErrDamaged, "raft.db"},
 		"vote: missing":               {remove("stable.db"), ErrDamaged, "stable.db"},
@@ -212,6 +213,68 @@ func TestDamageIsRefusedByName(t *testing.T) {
 				t.Fatalf("got: %v", err)
 			}
 		})
+	}
+}
+
+// flipInCommand changes one byte inside the command of entry 450, which bbolt and raft's decoder do not notice (F7).
+func flipInCommand(t *testing.T, dir string) {
+	path := filepath.Join(dir, "raft.db")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := Seal(bytes.Repeat([]byte{450 & 0xFF}, 100))
+	count := 0
+	for at := 0; ; count++ { // old pages may hold it, too
+		i := bytes.Index(raw[at:], data)
+		if i < 0 {
+			break
+		}
+		at += i + len(data)
+		raw[at-50] ^= 0x10
+	}
+	if count == 0 {
+		t.Fatal("entry 450 was not found in the file")
+	}
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestF7ASealHoldsOnlyForTheSameBytes(t *testing.T) {
+	command := []byte("a command")
+	sealed := Seal(command)
+	if got, err := Unseal(sealed); err != nil || !bytes.Equal(got, command) {
+		t.Errorf("unsealed: %q, %v", got, err)
+	}
+	for i := range sealed {
+		bad := bytes.Clone(sealed)
+		bad[i] ^= 1
+		if _, err := Unseal(bad); !errors.Is(err, ErrDamaged) {
+			t.Errorf("byte %d changed: %v", i, err)
+		}
+	}
+	for n := range 4 {
+		if _, err := Unseal(sealed[:n]); !errors.Is(err, ErrDamaged) {
+			t.Errorf("only %d bytes: %v", n, err)
+		}
+	}
+}
+
+func TestF7ADamagedCommandIsNotServed(t *testing.T) {
+	s := open(t, t.TempDir())
+	fill(t, s, 1, 3, 1)
+	bad := Seal([]byte("a command"))
+	bad[7] ^= 1
+	if err := s.Logs().StoreLog(&raft.Log{Index: 4, Term: 1, Type: raft.LogCommand, Data: bad}); err != nil {
+		t.Fatal(err)
+	}
+	var entry raft.Log
+	if err := s.Logs().GetLog(3, &entry); err != nil {
+		t.Errorf("a good entry: %v", err)
+	}
+	if err := s.Logs().GetLog(4, &entry); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "log entry 4") {
+		t.Errorf("a damaged entry: %v", err)
 	}
 }
 

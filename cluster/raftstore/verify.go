@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// verify reads the whole log once, because raft panics on an entry that it cannot read, and checks that log and
-// snapshots leave no gap.
+// verify reads the whole log once, because raft panics on an entry that it cannot read, and checks the commands'
+// checksums and that log and snapshots leave no gap.
 func (s *Store) verify() (err error) {
 	path := filepath.Join(s.dir, logFile)
 	defer recoverDamage(path, &err)()
@@ -32,6 +32,9 @@ func (s *Store) verify() (err error) {
 	for i := first; i <= last && i > 0; i++ {
 		switch err := s.bolt.GetLog(i, &entry); {
 		case err == nil && entry.Index == i:
+			if err := s.checkSeal(&entry); err != nil {
+				return err
+			}
 		case errors.Is(err, raft.ErrLogNotFound) && i <= covered: // below a snapshot nobody reads it
 		case err == nil:
 			return damaged(path, fmt.Sprintf("entry %d says that it is entry %d", i, entry.Index), backupHint)
