@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -141,7 +140,7 @@ func allowed(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 }
 
 // authorize answers and returns false unless the caller may change something: it holds the token, or no token is
-// configured and it calls from loopback without having been forwarded by a proxy.
+// configured and it calls from loopback, by a name of this machine, without having been forwarded by a proxy.
 func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) bool {
 	if h.opts.Token != "" {
 		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -153,31 +152,16 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) bool {
 		h.writeError(w, r, http.StatusUnauthorized, &Error{Code: CodeUnauthorized, Message: "this call needs the admin token"})
 		return false
 	}
-	if isLoopback(r.RemoteAddr) && !forwarded(r) {
-		return true
+	if !isLoopback(r.RemoteAddr) {
+		return h.refuseTokenless(w, r, "no admin token is configured, so only a caller on the master's own machine may do this")
 	}
-	h.writeError(w, r, http.StatusForbidden, &Error{Code: CodeUnauthorized,
-		Message: "no admin token is configured, so only a caller on the master's own machine may do this"})
-	return false
-}
-
-func isLoopback(remote string) bool {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		return false
+	if name := forwardedBy(r); name != "" {
+		return h.refuseTokenless(w, r, "no admin token is configured, and this call came through a proxy ("+name+"): behind a proxy, set a token")
 	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-// forwarded: a proxy on this machine makes every caller look like loopback.
-func forwarded(r *http.Request) bool {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
-		if r.Header.Get(name) != "" {
-			return true
-		}
+	if !h.ownHost(r.Host) {
+		return h.refuseTokenless(w, r, "no admin token is configured, and the Host of this call is neither loopback nor this master's web UI: behind a proxy, set a token")
 	}
-	return false
+	return true
 }
 
 // gzipFrom is the size above which compressing an answer is worth it.

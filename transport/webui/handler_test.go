@@ -116,7 +116,7 @@ func TestTransferAuthorization(t *testing.T) {
 			f := newFixture(leaderStatus())
 			f.opts.Token = c.token
 			req := httptest.NewRequest(http.MethodPost, "/v1/transfer-leadership", strings.NewReader(`{"to":"n2"}`))
-			req.RemoteAddr = c.caller
+			req.RemoteAddr, req.Host = c.caller, "localhost:8080"
 			req.Header.Set("Content-Type", "application/json")
 			for k, v := range c.header {
 				req.Header.Set(k, v)
@@ -135,7 +135,7 @@ func TestTransferAuthorization(t *testing.T) {
 func TestTransferBodiesAndErrors(t *testing.T) {
 	post := func(f *fixture, body string) *httptest.ResponseRecorder {
 		req := httptest.NewRequest(http.MethodPost, "/v1/transfer-leadership", strings.NewReader(body))
-		req.RemoteAddr = "127.0.0.1:1"
+		req.RemoteAddr, req.Host = "127.0.0.1:1", "localhost:8080"
 		req.Header.Set("Content-Type", "application/json")
 		return f.do(req)
 	}

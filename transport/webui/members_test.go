@@ -12,7 +12,7 @@ import (
 
 func postTo(f *fixture, path, caller, token, body string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-	req.RemoteAddr = caller
+	req.RemoteAddr, req.Host = caller, "localhost:8080"
 	req.Header.Set("Content-Type", "application/json")
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
