@@ -14,18 +14,21 @@ import (
 // as they are written.
 func ParseCluster(list string) ([]Address, error) {
 	var out []Address
-	for _, entry := range strings.Split(list, ",") {
-		entry = strings.TrimPrefix(strings.TrimSpace(entry), "spark://")
+	for i, written := range strings.Split(list, ",") {
+		entry := strings.TrimPrefix(strings.TrimSpace(written), "spark://")
+		wrong := func(allowed string) error {
+			return fmt.Errorf("cluster list %q: entry %q (number %d): %s", list, entry, i+1, allowed)
+		}
 		host, portText, err := net.SplitHostPort(entry)
 		if err != nil {
-			return nil, fmt.Errorf("cluster list %q: entry %q: must be host:port", list, entry)
+			return nil, wrong("must be host:port")
 		}
 		port, err := strconv.Atoi(portText)
 		if err != nil || port < 1 || port > 65535 {
-			return nil, fmt.Errorf("cluster list %q: entry %q: the port must be from 1 to 65535", list, entry)
+			return nil, wrong("the port must be from 1 to 65535")
 		}
-		if err := checkHost("cluster list "+strconv.Quote(list), host); err != nil {
-			return nil, err
+		if checkHost("", host) != nil {
+			return nil, wrong("its host must be a host name or address")
 		}
 		out = append(out, Address{Host: host, Port: port})
 	}

@@ -25,6 +25,33 @@ type Flags struct {
 	AdminTokenFile  *string
 }
 
+// refuseEmpty refuses flags that were given without a value. Mostly a shell variable is not set, and to go on as if the
+// flag had not been given could start another cluster than the one meant.
+func (f Flags) refuseEmpty() error {
+	for _, s := range []struct {
+		name  string
+		value *string
+	}{
+		{"cluster", f.Cluster}, {"host", f.Host}, {"advertise-host", f.AdvertiseHost}, {"properties-file", f.PropertiesFile},
+		{"data-dir", f.DataDir}, {"log-level", f.LogLevel}, {"token-file", f.AdminTokenFile},
+	} {
+		if s.value != nil && strings.TrimSpace(*s.value) == "" {
+			return &EmptyFlagError{Flag: s.name}
+		}
+	}
+	return nil
+}
+
+// EmptyFlagError refuses a flag that was given with an empty value.
+type EmptyFlagError struct {
+	// Flag is its name without dashes.
+	Flag string
+}
+
+func (e *EmptyFlagError) Error() string {
+	return fmt.Sprintf("--%s is given and empty: is a variable of your shell not set? give it a value, or leave the flag out", e.Flag)
+}
+
 // Source is where Load reads from. Every field but Flags may be left zero, which means the process's own environment
 // and file system.
 type Source struct {
@@ -68,6 +95,9 @@ func Load(src Source) (Config, error) {
 	src = src.withDefaults()
 	env := environment{lookup: src.LookupEnv}
 	l := &loader{src: src, env: env, cfg: Default()}
+	if err := src.Flags.refuseEmpty(); err != nil {
+		return Config{}, err
+	}
 	if err := l.readProperties(); err != nil {
 		return Config{}, err
 	}

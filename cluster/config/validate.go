@@ -93,9 +93,23 @@ func (c Config) validateCluster() error {
 	}
 	if matches != 1 {
 		return fmt.Errorf("cluster list %s must name this master, %s, exactly once, and names it %d times: give the entry's host as "+
-			"--advertise-host (or --host) and its port as --port, spelled as in the list", c.ClusterURL(), self, matches)
+			"--advertise-host (or --host) and its port as --port, spelled as in the list%s", c.ClusterURL(), self, matches, c.nearestEntry())
 	}
 	return c.validateReachable(remote)
+}
+
+// nearestEntry names the entry that is probably meant when none is this master's: the only one of its host.
+func (c Config) nearestEntry() string {
+	var same []Address
+	for _, a := range c.Cluster {
+		if strings.EqualFold(a.Host, c.AdvertiseHost) && a != c.Advertise() {
+			same = append(same, a)
+		}
+	}
+	if len(same) != 1 {
+		return ""
+	}
+	return fmt.Sprintf("; is %s meant?", same[0])
 }
 
 // validateReachable refuses addresses that would be handed to others and lead nowhere. remote: the list has an entry
@@ -103,6 +117,9 @@ func (c Config) validateCluster() error {
 func (c Config) validateReachable(remote bool) error {
 	for _, a := range c.Cluster {
 		switch {
+		case isWildcard(a.Host) && a != c.Advertise():
+			return fmt.Errorf("%s in cluster list %s cannot be dialled: it is an address to listen on; "+
+				"replace that entry with the name or address by which that master is reached", a, c.ClusterURL())
 		case isWildcard(a.Host):
 			return fmt.Errorf("%s cannot be advertised: it is an address to listen on, and nobody can dial it; "+
 				"give --advertise-host with the name or address by which others reach this master", a)
