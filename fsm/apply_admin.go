@@ -14,7 +14,7 @@ func (t *tx) leaderElected(c LeaderElected) (any, error) {
 	g.Settings = s
 	g.Leaders = append(slices.Clone(g.Leaders), LeaderRecord{Term: t.term, Index: t.index, NodeID: c.NodeID,
 		AtMillis: t.meta.NowMillis, Reason: c.Reason})
-	if over := len(g.Leaders) - max(s.LeaderHistory, 1); over > 0 {
+	if over := len(g.Leaders) - min(max(s.LeaderHistory, 1), maxLeaders); over > 0 {
 		g.Leaders = slices.Clone(g.Leaders[over:])
 	}
 	return nil, nil

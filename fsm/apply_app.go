@@ -12,7 +12,7 @@ const sparkDefaultMemoryMB = 1024
 func (t *tx) registerApplication(c RegisterApplication) (any, error) {
 	profile, err := checkApplication(c)
 	if err != nil {
-		return nil, invalid(c, "%v", err)
+		return nil, invalid(c, "%w", err)
 	}
 	result := RegisterApplicationResult{Outcome: AppRegistered}
 	if oldID, held := t.tables.appByDriver.get(addressKey(c.Driver)); held {
@@ -25,6 +25,9 @@ func (t *tx) registerApplication(c RegisterApplication) (any, error) {
 		result.Outcome, result.OldAppID = AppReplaced, oldID
 	}
 	a := t.newApplication(c, profile)
+	if w := applicationWeight(a); w > MaxEntityBytes {
+		return nil, tooLarge(c, "the application", w)
+	}
 	t.putApp(a.ID, a)
 	result.AppID = a.ID
 	return result, nil
@@ -40,7 +43,7 @@ func checkApplication(c RegisterApplication) (Profile, error) {
 		err = fmt.Errorf("payload has %d bytes, the limit is %d", len(c.Payload), MaxPayloadBytes)
 	}
 	return profile, firstError(err, checkStamp(c.Stamp), checkText("name", c.Name), checkText("user", c.User),
-		checkText("UI URL", c.UIURL), checkAddress("driver", c.Driver))
+		checkURL("UI URL", c.UIURL), checkAddress("driver", c.Driver))
 }
 
 // checkStamp accepts yyyyMMddHHmmss; the stamp becomes part of a key and of directory names.
@@ -94,7 +97,7 @@ func (t *tx) finishApplicationCommand(c FinishApplication) (any, error) {
 		return nil, invalid(c, "%s is not a final state", c.State)
 	}
 	if err := checkText("reason", c.Reason); err != nil {
-		return nil, invalid(c, "%v", err)
+		return nil, invalid(c, "%w", err)
 	}
 	if t.activeApp(c.AppID) == nil {
 		return false, nil
@@ -114,7 +117,8 @@ func (t *tx) finishApp(id string, state AppState, reason string, tellDriver bool
 	a := t.editApp(id)
 	a.State, a.EndMillis, a.EndReason, a.CoresGranted = state, t.meta.NowMillis, clip(reason), granted
 	// What only an unfinished application needs goes: the payload is by far the largest part.
-	a.Payload, a.PayloadSum, a.IncompatibleWorkers = nil, nil, nil
+	// A completed application keeps its default profile alone: many are retained.
+	a.Payload, a.PayloadSum, a.IncompatibleWorkers, a.Profiles = nil, nil, nil, a.Profiles[:1:1]
 	g := t.editGlobals()
 	a.CompletedSeq = g.NextCompleted
 	g.NextCompleted++
@@ -182,18 +186,22 @@ func (t *tx) setTargets(c SetTargets) (any, error) {
 	for i, target := range c.Targets {
 		p, err := normalProfile(target.Profile, Profile{Cores: defaults.Cores, MemoryMB: defaults.MemoryMB})
 		if err := firstError(err, checkAmount("target", target.Total)); err != nil {
-			return nil, invalid(c, "%v", err)
+			return nil, invalid(c, "%w", err)
 		}
 		wanted[i] = ProfileTarget{Profile: p, Total: target.Total}
 	}
 	a = t.editApp(c.AppID)
+	weight := applicationWeight(a)
 	for _, target := range wanted {
 		if known := a.profile(target.Profile.ID); known != nil {
 			known.Target = target.Total
 			continue
 		}
-		if len(a.Profiles) >= MaxListEntries {
-			return nil, invalid(c, "more than %d profiles", MaxListEntries)
+		if len(a.Profiles) >= MaxProfiles {
+			return nil, invalid(c, "%w: more than %d profiles", ErrTooLarge, MaxProfiles)
+		}
+		if weight += profileStateWeight(target.Profile); weight > MaxEntityBytes {
+			return nil, tooLarge(c, "the application", weight)
 		}
 		i, _ := slices.BinarySearchFunc(a.Profiles, target.Profile.ID, func(p ProfileState, id int) int {
 			return cmp.Compare(p.Profile.ID, id)
@@ -204,8 +212,8 @@ func (t *tx) setTargets(c SetTargets) (any, error) {
 }
 
 func (t *tx) setRelease(c SetRelease) (any, error) {
-	if err := checkText("release", c.Release); err != nil {
-		return nil, invalid(c, "%v", err)
+	if err := checkURL("release", c.Release); err != nil {
+		return nil, invalid(c, "%w", err)
 	}
 	switch {
 	case (c.WorkerID == "") == (c.AppID == ""):

@@ -84,7 +84,7 @@ func (t *tx) executorChanged(c ExecutorChanged) (any, error) {
 		return nil, invalid(c, "executor state %d", c.State)
 	}
 	e := t.executor(ExecutorKey{AppID: c.AppID, ExecID: c.ExecID})
-	if e == nil || (c.WorkerID != "" && c.WorkerID != e.WorkerID) {
+	if e == nil || c.WorkerID != e.WorkerID {
 		return ExecutorChangedResult{}, nil
 	}
 	result := ExecutorChangedResult{Known: true}
@@ -183,6 +183,9 @@ func (t *tx) markIncompatible(c MarkIncompatible) (any, error) {
 	}
 	a := t.editApp(c.AppID)
 	if i, found := slices.BinarySearch(a.IncompatibleWorkers, c.WorkerID); !found {
+		if idsWeight(a.IncompatibleWorkers)+addressWeight+len(c.WorkerID) > MaxEntityBytes {
+			return false, nil // the pair is not remembered; the executor has ended all the same
+		}
 		a.IncompatibleWorkers = slices.Insert(slices.Clone(a.IncompatibleWorkers), i, c.WorkerID)
 	}
 	return true, nil

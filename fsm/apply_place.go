@@ -46,7 +46,8 @@ func (t *tx) refuse(p Placement) DropReason {
 		return DropCores
 	case p.MemoryMB > w.MemoryFreeMB():
 		return DropMemory
-	case !resourcesFit(w, wanted, p.Resources):
+	case !resourcesFit(w, wanted, p.Resources),
+		len(p.Resources) > 0 && resourcesWeight(w.ResourcesUsed)+resourcesWeight(p.Resources) > maxUsedBytes:
 		return DropResources
 	case p.Cores > a.CoresLeft():
 		return DropMaxCores

@@ -13,8 +13,11 @@ func (t *tx) registerWorker(c RegisterWorker) (any, error) {
 	resources, err := normalResources(c.Resources)
 	if err := firstError(err, checkID("worker id", c.ID), checkAddress("worker", Address{Host: c.Host, Port: c.Port}),
 		checkAddress("worker RPC", c.Address), checkAmount("cores", c.Cores), checkAmount("memory", c.MemoryMB),
-		checkText("web UI URL", c.WebUIURL)); err != nil {
+		checkURL("web UI URL", c.WebUIURL)); err != nil {
 		return nil, invalid(c, "%v", err)
+	}
+	if w := resourcesWeight(resources); w > MaxEntityBytes {
+		return nil, tooLarge(c, "the list of resources", w)
 	}
 	c.Resources = resources
 	t.dropDeadPredecessors(c)

@@ -199,14 +199,14 @@ func BenchmarkExecutorCycle(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		e := executors[i%len(executors)]
-		apply(fsm.ExecutorChanged{AppID: e.AppID, ExecID: e.ID, State: fsm.ExecutorExited, ExitStatus: &status})
+		apply(fsm.ExecutorChanged{AppID: e.AppID, ExecID: e.ID, WorkerID: e.WorkerID, State: fsm.ExecutorExited, ExitStatus: &status})
 		plan := fsm.Plan(m.View(), fsm.PlanParams{SpreadOutApps: true})
 		if len(plan.Placements) != 1 {
 			b.Fatalf("planned %d executors", len(plan.Placements))
 		}
 		placed := apply(fsm.PlaceExecutors{Placements: plan.Placements}).Value.(fsm.PlaceResult).Placed[0]
-		apply(fsm.ExecutorChanged{AppID: placed.Key.AppID, ExecID: placed.Key.ExecID, State: fsm.ExecutorRunning})
-		executors[i%len(executors)] = &fsm.Executor{AppID: placed.Key.AppID, ID: placed.Key.ExecID}
+		apply(fsm.ExecutorChanged{AppID: placed.Key.AppID, ExecID: placed.Key.ExecID, WorkerID: placed.WorkerID, State: fsm.ExecutorRunning})
+		executors[i%len(executors)] = &fsm.Executor{AppID: placed.Key.AppID, ID: placed.Key.ExecID, WorkerID: placed.WorkerID}
 	}
 }
 

@@ -37,7 +37,7 @@ func busyMachine(t testing.TB) *Machine {
 		worker(testWorker, "h1"), worker("w2", "h2"), worker("w3", "h3"), app("d1"), app("d2"),
 		PlaceExecutors{Placements: []Placement{place(testApp, testWorker, "0"), place(testApp, testWorker, "1"),
 			place(testApp, "w2", "0"), place(testDone, testWorker, "2")}},
-		ExecutorChanged{AppID: testApp, ExecID: 1, State: ExecutorRunning},
+		ExecutorChanged{AppID: testApp, ExecID: 1, WorkerID: testWorker, State: ExecutorRunning},
 		DecommissionWorkers{IDs: []string{"w2"}},
 		RemoveWorker{ID: "w3", Reason: "gone"},
 		FinishApplication{AppID: testDone, State: AppFailed},

@@ -136,7 +136,7 @@ type ExecutorChanged struct {
 	Meta
 	AppID      string
 	ExecID     int
-	WorkerID   string // "" = the reporter is not known
+	WorkerID   string // the reporter; only the worker that holds the executor is believed
 	State      ExecutorState
 	Message    *string
 	ExitStatus *int
@@ -197,7 +197,7 @@ type CheckDigest struct {
 }
 
 // MarkIncompatible ends an executor whose worker cannot run its application, uncounted, and remembers the pair, which
-// is never planned again. Nothing happens when the executor is not LAUNCHING on that worker any more; a negative ExecID
+// is never planned again (unless the application's list of such workers is full: see MaxEntityBytes). Nothing happens when the executor is not LAUNCHING on that worker any more; a negative ExecID
 // marks the pair alone. Value: bool, whether the pair is marked.
 type MarkIncompatible struct {
 	Meta

@@ -11,8 +11,8 @@ var (
 	ErrInvalidCommand = errors.New("invalid command")
 	// ErrClusterID: the cluster already has another id.
 	ErrClusterID = errors.New("cluster id differs")
-	// ErrTooLarge: an encoded command exceeds its limit.
-	ErrTooLarge = errors.New("command too large")
+	// ErrTooLarge: an encoded command exceeds its limit, or an entity would exceed its own by it.
+	ErrTooLarge = errors.New("too large")
 	// ErrMalformed wraps every failure to decode a command of a known type and version.
 	ErrMalformed = errors.New("malformed command")
 	// ErrSnapshot wraps every failure to read a snapshot.

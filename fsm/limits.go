@@ -14,6 +14,17 @@ const (
 	MaxTextBytes = 8 << 10
 	// MaxListEntries bounds lists inside a command that are stored (resources, addresses, targets).
 	MaxListEntries = 4096
+	// MaxProfiles bounds the profiles of one application, MaxProfileResources the custom resources of one profile.
+	MaxProfiles         = 256
+	MaxProfileResources = 64
+	// MaxEntityBytes bounds what one application holds beside its payload, and what one worker offers, as weighed by
+	// weight.go. Every change of an entity hashes all of it: a peer that could make it large could stall every replica.
+	MaxEntityBytes = 256 << 10
+	// maxUsedBytes bounds the addresses in use on one worker: after it registered again with other resources, more may be
+	// in use than it offers.
+	maxUsedBytes = 2 * MaxEntityBytes
+	// maxLeaders bounds the remembered elections, whatever the settings say.
+	maxLeaders = 512
 	// maxSnapshotRecordBytes bounds one record of a snapshot.
 	maxSnapshotRecordBytes = 8 << 20
 	// maxDecodeDepth and maxInitLen protect the msgpack decoder.

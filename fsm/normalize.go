@@ -12,8 +12,11 @@ import (
 // Values are validated and brought into one form where they enter the state: everything behind relies on it.
 
 func invalid(cmd Command, format string, args ...any) error {
-	return fmt.Errorf("%w: %s: %s", ErrInvalidCommand, cmd.Type(), fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s: %w", ErrInvalidCommand, cmd.Type(), fmt.Errorf(format, args...))
 }
+
+// isControl tells whether a rune is one of Unicode's control characters (category Cc), a set that is fixed for ever.
+func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
 
 // checkID accepts what may be part of a key.
 func checkID(what, id string) error {
@@ -24,6 +27,8 @@ func checkID(what, id string) error {
 		return fmt.Errorf("%s has %d bytes, the limit is %d", what, len(id), MaxIDBytes)
 	case strings.IndexByte(id, 0) >= 0:
 		return fmt.Errorf("%s contains NUL", what)
+	case strings.ContainsFunc(id, isControl):
+		return fmt.Errorf("%s contains a control character", what) // it ends in log lines and in paths
 	}
 	return nil
 }
@@ -33,6 +38,14 @@ func checkText(what, text string) error {
 		return fmt.Errorf("%s has %d bytes, the limit is %d", what, len(text), MaxTextBytes)
 	}
 	return nil
+}
+
+// checkURL accepts what may be shown and written to a log as it is.
+func checkURL(what, url string) error {
+	if strings.ContainsFunc(url, isControl) {
+		return fmt.Errorf("%s contains a control character", what)
+	}
+	return checkText(what, url)
 }
 
 func checkAddress(what string, a Address) error {
@@ -122,8 +135,8 @@ func normalProfile(p Profile, defaults Profile) (Profile, error) {
 	if p.MemoryMB == 0 {
 		p.MemoryMB = defaults.MemoryMB
 	}
-	if len(p.Resources) > MaxListEntries {
-		return Profile{}, fmt.Errorf("%d resources, the limit is %d", len(p.Resources), MaxListEntries)
+	if len(p.Resources) > MaxProfileResources {
+		return Profile{}, fmt.Errorf("%w: %d resources of a profile, the limit is %d", ErrTooLarge, len(p.Resources), MaxProfileResources)
 	}
 	var resources []ResourceAmount
 	for _, r := range p.Resources {

@@ -161,7 +161,7 @@ func (r *replay) do(step int, a scenarioAction, defaultCores *int) bool {
 	case a.Exit != nil:
 		key := fsm.ExecutorKey{AppID: r.apps[a.Exit.App], ExecID: a.Exit.Exec}
 		held, ok := r.machine.View().Executor(key)
-		r.apply(fsm.ExecutorChanged{AppID: key.AppID, ExecID: key.ExecID, State: fsm.ExecutorExited, ExitStatus: &a.Exit.Code})
+		r.apply(fsm.ExecutorChanged{AppID: key.AppID, ExecID: key.ExecID, WorkerID: holderOf(r.machine, key), State: fsm.ExecutorExited, ExitStatus: &a.Exit.Code})
 		return ok && held.State != fsm.ExecutorDecommissioned // B-127
 	case a.Finish != nil:
 		r.apply(fsm.FinishApplication{AppID: r.apps[a.Finish.App], State: fsm.AppFinished})

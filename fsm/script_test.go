@@ -68,9 +68,17 @@ func (s *script) placeRunning(placements []fsm.Placement) string {
 		return true
 	})
 	for _, k := range keys {
-		s.apply(fsm.ExecutorChanged{AppID: k.AppID, ExecID: k.ExecID, State: fsm.ExecutorRunning})
+		s.apply(fsm.ExecutorChanged{AppID: k.AppID, ExecID: k.ExecID, WorkerID: holderOf(s.machine, k), State: fsm.ExecutorRunning})
 	}
 	return out
+}
+
+// holderOf names the worker on which an executor is booked; "" if there is none.
+func holderOf(m *fsm.Machine, k fsm.ExecutorKey) string {
+	if e, ok := m.View().Executor(k); ok {
+		return e.WorkerID
+	}
+	return ""
 }
 
 func (s *script) apply(cmd fsm.Command) string {
@@ -252,7 +260,7 @@ func (s *script) executorCommand(m fsm.Meta) fsm.Command {
 	switch s.d.Cmd {
 	case "executor":
 		k := s.key(s.text("key", ""))
-		c := fsm.ExecutorChanged{Meta: m, AppID: k.AppID, ExecID: k.ExecID, WorkerID: s.text("worker", ""),
+		c := fsm.ExecutorChanged{Meta: m, AppID: k.AppID, ExecID: k.ExecID, WorkerID: s.text("worker", holderOf(s.machine, k)),
 			State: s.executorState(s.text("state", "")), ExitStatus: s.numberOrNil("exit")}
 		if s.has("message") {
 			message := s.text("message", "")

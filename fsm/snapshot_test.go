@@ -30,7 +30,7 @@ func kindCases() []kindCase {
 		DefaultProfile: fsm.Profile{Cores: ref(1), MemoryMB: 64, Resources: []fsm.ResourceAmount{{Name: "gpu", Amount: 1}}}}
 	place := fsm.PlaceExecutors{Meta: meta, Placements: []fsm.Placement{{AppID: app, WorkerID: worker.ID, Cores: 1, MemoryMB: 64,
 		Resources: []fsm.Resource{{Name: "gpu", Addresses: []string{"1"}}}}}}
-	exited := fsm.ExecutorChanged{Meta: meta, AppID: app, ExecID: 0, State: fsm.ExecutorExited, Message: ref("m"), ExitStatus: ref(3)}
+	exited := fsm.ExecutorChanged{Meta: meta, AppID: app, ExecID: 0, WorkerID: worker.ID, State: fsm.ExecutorExited, Message: ref("m"), ExitStatus: ref(3)}
 	return []kindCase{
 		{"Empty", nil},
 		{"Globals", []fsm.Command{fsm.InitCluster{ClusterID: "c"}, fsm.LeaderElected{Meta: meta, NodeID: "n", Reason: "r",
@@ -219,7 +219,7 @@ func TestGoldenSnapshot(t *testing.T) {
 		late := benchApp(2, 1, nil)
 		all = append(all, late, fsm.FinishApplication{AppID: "app-20260102030405-0001", State: fsm.AppFinished}, benchWorker(9),
 			fsm.RemoveWorker{ID: benchWorker(9).ID, Reason: "no heartbeat"}, fsm.ExecutorChanged{AppID: "app-20260102030405-0000",
-				ExecID: 0, State: fsm.ExecutorLost}, fsm.PlaceExecutors{Placements: []fsm.Placement{{AppID: "app-20260102030405-0000",
+				ExecID: 0, WorkerID: benchWorker(1).ID, State: fsm.ExecutorLost}, fsm.PlaceExecutors{Placements: []fsm.Placement{{AppID: "app-20260102030405-0000",
 				WorkerID: benchWorker(1).ID, Cores: 1, MemoryMB: 64, Resources: []fsm.Resource{{Name: "gpu", Addresses: []string{"0"}}}}}})
 		if err := os.WriteFile(file, snapshotOf(t, machineOf(t, all)), 0o644); err != nil {
 			t.Fatal(err)
