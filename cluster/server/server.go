@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -121,10 +122,25 @@ func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err 
 func listenCluster(cfg config.Config) (net.Listener, error) {
 	ln, err := net.Listen("tcp", cfg.BindAddress())
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on the cluster port %s: %w (is another master running there? --port and --host choose another address, --cluster must list it)",
-			cfg.BindAddress(), err)
+		return nil, fmt.Errorf("cannot listen on the cluster port %s: %w (%s)", cfg.BindAddress(), err, listenHint(err))
 	}
 	return ln, nil
+}
+
+// listenHint says what helps against a failed listen.
+func listenHint(err error) string {
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return "this machine cannot resolve --host: correct it, or make the name known here; --advertise-host is the name for the others"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "--host is no address of this machine: give one of its own, such as 0.0.0.0, and the name for the others as --advertise-host"
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "is another master running there? --port and --host choose another address, --cluster must list it"
+	case errors.Is(err, os.ErrPermission):
+		return "this user may not listen there: ports below 1024 are privileged; --port chooses another one, --cluster must list it"
+	}
+	return "--host and --port choose another address, --cluster must list it"
 }
 
 func (s *Server) urlOf(ln net.Listener) string {

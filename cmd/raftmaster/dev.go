@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -44,7 +45,14 @@ func (p *program) devCommand() *cobra.Command {
 		Long: "Run a whole cluster of masters in this process, on loopback: cluster ports from --base-port on, web UIs from " +
 			"base+1003 on (8080 for 7077). With --workers, real Spark workers are started as child processes, for which SPARK_HOME " +
 			"must be set.\n\nWithout --data-dir the state is thrown away at the end.",
-		RunE: func(_ *cobra.Command, _ []string) error { return p.runDev(o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"data-dir", "worker-memory", "log-level"} {
+				if f := cmd.Flags().Lookup(name); f.Changed && strings.TrimSpace(f.Value.String()) == "" {
+					return &usageError{&config.EmptyFlagError{Flag: name}}
+				}
+			}
+			return p.runDev(o)
+		},
 	}
 	fs := cmd.Flags()
 	fs.IntVar(&o.masters, "masters", 3, "number of masters")
@@ -106,13 +114,24 @@ func (p *program) runDev(o devOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cleanup()) }()
+	defer func() {
+		if cerr := cleanup(); cerr != nil {
+			fmt.Fprintf(p.stderr, "raftmaster: %v\n", cerr)
+			if err == nil {
+				err = &loggedError{cerr}
+			}
+		}
+	}()
 	cfgs, err := o.configs(dir)
 	if err != nil {
 		return &usageError{err}
 	}
 	log := p.logger(cfgs[0])
-	ctx, stop := p.signals(log)
+	ctx, stop := p.signals(log, func() {
+		if err := cleanup(); err != nil {
+			log.Warn("cannot remove the temporary directory", "error", err)
+		}
+	})
 	defer stop()
 	p.printDev(cfgs, dir)
 
@@ -162,7 +181,19 @@ func (o devOptions) directory() (string, func() error, error) {
 		return o.dataDir, func() error { return nil }, os.MkdirAll(o.dataDir, 0o700)
 	}
 	dir, err := os.MkdirTemp("", "raftmaster-dev-")
-	return dir, func() error { return os.RemoveAll(dir) }, err
+	return dir, func() error { return removeTree(dir) }, err
+}
+
+// removeTree removes dir. When the stop was cut short the masters still write there, so a few tries may be needed.
+func removeTree(dir string) error {
+	var err error
+	for range 10 {
+		if err = os.RemoveAll(dir); err == nil {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
 }
 
 func (p *program) printDev(cfgs []config.Config, dir string) {

@@ -29,7 +29,8 @@ type program struct {
 	stderr    io.Writer
 	lookupEnv func(string) (string, bool)
 	// signals gives a context that ends at SIGTERM or SIGINT; see notify.
-	signals func(hclog.Logger) (context.Context, context.CancelFunc)
+	// It calls hurried before it ends the process at once.
+	signals func(log hclog.Logger, hurried func()) (context.Context, context.CancelFunc)
 }
 
 // usageError marks mistakes of the caller.
@@ -53,12 +54,11 @@ func (p *program) main(args []string, stdout io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(p.stderr, "raftmaster: %v\n", err)
-	var usage *usageError
-	if errors.As(err, &usage) {
-		return exitUsage
+	var logged *loggedError
+	if !errors.As(err, &logged) {
+		fmt.Fprintf(p.stderr, "raftmaster: %v\n", err)
 	}
-	return exitFailed
+	return exitCode(err)
 }
 
 func (p *program) rootCommand() *cobra.Command {
@@ -75,7 +75,7 @@ func (p *program) rootCommand() *cobra.Command {
 			return &usageError{errors.New("name a command: server, dev or version")}
 		},
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{plainFlagError(err)} })
 	root.AddCommand(p.serverCommand(), p.devCommand(), versionCommand())
 	for _, c := range root.Commands() {
 		c.Args = noArguments

@@ -53,7 +53,7 @@ func newBench(env map[string]string, started func(b *bench, running int)) *bench
 	b.program = program{
 		stderr:    &b.log,
 		lookupEnv: func(k string) (string, bool) { v, ok := env[k]; return v, ok },
-		signals:   func(hclog.Logger) (context.Context, context.CancelFunc) { return ctx, cancel },
+		signals:   func(hclog.Logger, func()) (context.Context, context.CancelFunc) { return ctx, cancel },
 		run: func(ctx context.Context, cfg config.Config, _ hclog.Logger, _ string) error {
 			b.mu.Lock()
 			b.ran = append(b.ran, cfg)

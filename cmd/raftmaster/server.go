@@ -84,8 +84,11 @@ func (p *program) runServer(flags config.Flags) error {
 	if err != nil {
 		return &usageError{err}
 	}
+	if err := cfg.CheckTokenFile(); err != nil {
+		return &usageError{err}
+	}
 	log := p.logger(cfg)
-	ctx, stop := p.signals(log)
+	ctx, stop := p.signals(log, func() {})
 	defer stop()
 	p.announce(log, cfg)
 	return p.supervise(ctx, cfg, log)
@@ -109,16 +112,16 @@ func (p *program) announce(log hclog.Logger, cfg config.Config) {
 	log.Info("Running raftmaster version "+versionString(), "cluster", cfg.ClusterURL(), "data_dir", cfg.DataDir)
 }
 
-// supervise runs the master; its end without a signal is a failure.
+// supervise runs the master; its end without a signal is a failure, which is logged here and nowhere else.
 func (p *program) supervise(ctx context.Context, cfg config.Config, log hclog.Logger) error {
 	err := p.run(ctx, cfg, log, versionString())
 	switch {
 	case err == nil && ctx.Err() == nil:
-		return errors.New("the master stopped although nobody asked it to")
+		err = errors.New("it stopped although nobody asked it to")
 	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		log.Info("stopped in order")
 		return nil
 	}
 	log.Error("the master failed", "error", err)
-	return err
+	return &loggedError{err}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -12,10 +13,41 @@ import (
 // signalNames are the names in the line that Spark's master writes, too.
 var signalNames = map[os.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGINT: "INT"}
 
-// notify gives a context that ends at the first SIGTERM or SIGINT. A second one ends the process at once: somebody is
-// in a hurry, and the replicated log does not need an orderly stop.
-func notify(log hclog.Logger) (context.Context, context.CancelFunc) {
+// sameRequest: signals that come together are one request. timeout(1), for one, signals its child and then its whole
+// process group.
+const sameRequest = time.Second
+
+// stopper turns signals into the end of a context. The first asks for an orderly stop. One that comes later than
+// sameRequest ends the process at once: somebody is in a hurry, and the replicated log does not need an orderly stop.
+type stopper struct {
+	log     hclog.Logger
+	cancel  context.CancelFunc
+	hurried func()
+	now     func() time.Time
+	exit    func(code int)
+	first   time.Time
+}
+
+func (s *stopper) signal(sig os.Signal) {
+	now := s.now()
+	if !s.first.IsZero() && now.Sub(s.first) < sameRequest {
+		return
+	}
+	s.log.Warn("RECEIVED SIGNAL " + signalNames[sig])
+	if !s.first.IsZero() {
+		s.hurried()
+		n, _ := sig.(syscall.Signal)
+		s.exit(128 + int(n))
+		return
+	}
+	s.first = now
+	s.cancel()
+}
+
+// notify gives a context that ends at the first SIGTERM or SIGINT; see stopper.
+func notify(log hclog.Logger, hurried func()) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
+	s := &stopper{log: log, cancel: cancel, hurried: hurried, now: time.Now, exit: os.Exit}
 	ch := make(chan os.Signal, 2)
 	done := make(chan struct{})
 	signal.Notify(ch, syscall.SIGTERM, syscall.SIGINT)
@@ -24,13 +56,8 @@ func notify(log hclog.Logger) (context.Context, context.CancelFunc) {
 			select {
 			case <-done:
 				return
-			case s := <-ch:
-				log.Warn("RECEIVED SIGNAL " + signalNames[s])
-				if ctx.Err() != nil {
-					n, _ := s.(syscall.Signal)
-					os.Exit(128 + int(n))
-				}
-				cancel()
+			case sig := <-ch:
+				s.signal(sig)
 			}
 		}
 	}()

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+
+	"raftmaster/cluster/raftstore"
+)
+
+// loggedError is a failure that has been reported already.
+type loggedError struct{ err error }
+
+func (e *loggedError) Error() string { return e.err.Error() }
+func (e *loggedError) Unwrap() error { return e.err }
+
+// exitCode: exitUsage for what another start cannot change, so that a supervisor does not try for ever.
+func exitCode(err error) int {
+	var usage *usageError
+	if errors.As(err, &usage) || isHopeless(err) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// isHopeless: the configuration or the data directory must be corrected before a start can succeed. A port or a
+// directory in use, a full disk and a name server that does not answer are not among them: they can pass.
+func isHopeless(err error) bool {
+	if errors.Is(err, raftstore.ErrInUse) {
+		return false
+	}
+	for _, refusal := range []error{
+		raftstore.ErrDamaged, raftstore.ErrForeign, raftstore.ErrOtherCluster,
+		fs.ErrPermission, fs.ErrExist, syscall.ENOTDIR, syscall.EISDIR, syscall.EROFS, syscall.ENAMETOOLONG, syscall.ELOOP,
+		syscall.EADDRNOTAVAIL,
+	} {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	var dns *net.DNSError
+	return errors.As(err, &dns) && dns.IsNotFound
+}
+
+// plainFlagError takes the words of Go's parsers out of the message about a flag's value.
+func plainFlagError(err error) error {
+	var bad interface{ GetValue() string }
+	before, after, ok := strings.Cut(err.Error(), " flag: ")
+	if !errors.As(err, &bad) || !ok {
+		return err
+	}
+	switch {
+	case strings.HasPrefix(after, "strconv.ParseBool"):
+		after = "must be true or false"
+	case strings.HasPrefix(after, "strconv."):
+		after = "must be a whole number"
+	case strings.HasPrefix(after, "time: "):
+		after = "must be a time with a unit, such as 500ms or 2s"
+	}
+	return errors.New(before + ": " + after)
+}
