@@ -99,18 +99,17 @@ func (h *Handler) servePeers(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serveWorkers(w http.ResponseWriter, r *http.Request) {
 	src, _ := h.source()
-	h.writeJSON(w, r, http.StatusOK, WorkersAnswer{Source: src, Workers: notNil(h.opts.State.Cluster().Workers)})
+	writeList(h, w, r, src, "workers", h.opts.State.Cluster().Workers)
 }
 
 func (h *Handler) serveApps(w http.ResponseWriter, r *http.Request) {
 	src, _ := h.source()
-	h.writeJSON(w, r, http.StatusOK, AppsAnswer{Source: src, Apps: notNil(h.opts.State.Cluster().Apps)})
+	writeList(h, w, r, src, "apps", h.opts.State.Cluster().Apps)
 }
 
 func (h *Handler) serveExecutors(w http.ResponseWriter, r *http.Request) {
 	src, _ := h.source()
-	list := h.opts.State.Executors(r.URL.Query().Get("app"))
-	h.writeJSON(w, r, http.StatusOK, ExecutorsAnswer{Source: src, Executors: notNil(list)})
+	writeList(h, w, r, src, "executors", h.opts.State.Executors(r.URL.Query().Get("app")))
 }
 
 // notFromForeignPage refuses calls that a web page makes through the browser of somebody who may use this API: the
@@ -129,7 +128,7 @@ func (h *Handler) notFromForeignPage(w http.ResponseWriter, r *http.Request) boo
 	return true
 }
 
-// writeJSON sends v as indented JSON with a final newline.
+// writeJSON sends v as indented JSON with a final newline. What may be long goes through writeList.
 func (h *Handler) writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	body, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -166,7 +165,7 @@ func codeStatus(code string) int {
 		return http.StatusNotFound
 	case CodeNotLeader, CodeRefused:
 		return http.StatusConflict
-	case CodeNoLeader:
+	case CodeNoLeader, CodeBusy:
 		return http.StatusServiceUnavailable
 	case CodeTimeout:
 		return http.StatusGatewayTimeout

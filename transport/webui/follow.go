@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"time"
 )
@@ -26,8 +27,13 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		h.followEvents(w, r, after)
 		return
 	}
-	events, _ := h.opts.Events.Since(after, int(limit))
-	h.writeJSON(w, r, http.StatusOK, EventsAnswer{Node: h.opts.State.Brief().Address, Events: notNil(events)})
+	h.list(func(w http.ResponseWriter, r *http.Request) {
+		events, _ := h.opts.Events.Since(after, int(limit))
+		head := struct {
+			Node string `json:"node"`
+		}{h.opts.State.Brief().Address}
+		writeList(h, w, r, head, "events", events)
+	})(w, r)
 }
 
 func (h *Handler) followEvents(w http.ResponseWriter, r *http.Request, after uint64) {
@@ -78,7 +84,7 @@ type lineStream struct {
 
 // send writes the events and flushes; false means that the reader is gone.
 func (s *lineStream) send(events []Event) bool {
-	if s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
+	if s.rc.SetWriteDeadline(time.Now().Add(followWriteTimeout)) != nil {
 		return false
 	}
 	for i := range events {
@@ -90,7 +96,7 @@ func (s *lineStream) send(events []Event) bool {
 }
 
 func (s *lineStream) blank() bool {
-	if s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
+	if s.rc.SetWriteDeadline(time.Now().Add(followWriteTimeout)) != nil {
 		return false
 	}
 	if _, err := s.w.Write([]byte("\n")); err != nil {
@@ -101,6 +107,6 @@ func (s *lineStream) blank() bool {
 
 // A failed write to an HTTP caller means that the caller is gone; there is nobody left to tell.
 
-func writeRest(w http.ResponseWriter, body []byte) { _, _ = w.Write(body) }
+func writeRest(w io.Writer, body []byte) { _, _ = w.Write(body) }
 
 func closeGzip(zw *gzip.Writer) { _ = zw.Close() }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -23,6 +24,12 @@ type Handler struct {
 	// tokenHash is compared instead of the token, so that the comparison takes the same time for every length.
 	tokenHash [sha256.Size]byte
 	followers chan struct{}
+	// lists holds one element for each list that is being rendered or sent; others wait listWait for their turn.
+	lists    chan struct{}
+	listWait time.Duration
+	// own are the counters of this package, gathered together with Options.Metrics.
+	own                     *prometheus.Registry
+	refusedConns, busyLists prometheus.Counter
 }
 
 // NewHandler builds the routes. It panics when State, Events or Log is missing, which is a mistake of the program.
@@ -36,32 +43,43 @@ func NewHandler(opts Options) *Handler {
 	if opts.XXSSProtection == "" {
 		opts.XXSSProtection = "0"
 	}
-	h := &Handler{opts: opts, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers)}
+	h := &Handler{opts: opts, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers),
+		lists: make(chan struct{}, maxLists), listWait: listWait}
+	h.registerMetrics()
 	h.tokenHash = sha256.Sum256([]byte(opts.Token))
 	h.routes()
 	return h
 }
 
+func (h *Handler) registerMetrics() {
+	h.refusedConns = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "raftmaster", Name: "http_connections_refused_total",
+		Help: "Connections to the web UI port that were closed at once because too many were open."})
+	h.busyLists = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "raftmaster", Name: "http_busy_total",
+		Help: "Requests for lists that were answered with 503 because too many were being sent."})
+	h.own = prometheus.NewRegistry()
+	h.own.MustRegister(h.refusedConns, h.busyLists)
+}
+
 func (h *Handler) routes() {
 	// Spark's context paths: the longest prefix wins and an unknown path shows the index page with 200.
-	h.mux.HandleFunc("/", h.get(h.servePage))
-	h.mux.HandleFunc("/json/", h.get(h.serveSparkJSON))
+	h.mux.HandleFunc("/", h.get(h.list(h.servePage)))
+	h.mux.HandleFunc("/json/", h.get(h.list(h.serveSparkJSON)))
 	h.mux.HandleFunc("/healthz", h.get(h.serveHealthz))
 	h.mux.HandleFunc("/readyz", h.get(h.serveReadyz))
 	h.mux.HandleFunc("/leader", h.get(h.serveLeader))
 	if h.opts.Metrics != nil {
-		metrics := promhttp.HandlerFor(h.opts.Metrics, promhttp.HandlerOpts{
+		metrics := promhttp.HandlerFor(prometheus.Gatherers{h.opts.Metrics, h.own}, promhttp.HandlerOpts{
 			ErrorLog: h.opts.Log.StandardLogger(nil), MaxRequestsInFlight: 8, Timeout: 10 * time.Second,
 		})
 		h.mux.HandleFunc("/metrics", h.get(metrics.ServeHTTP))
 	}
-	h.mux.HandleFunc("/v1/status", h.get(h.serveStatus))
+	h.mux.HandleFunc("/v1/status", h.get(h.list(h.serveStatus)))
 	h.mux.HandleFunc("/v1/leader", h.get(h.serveAPILeader))
 	h.mux.HandleFunc("/v1/health", h.get(h.serveHealth))
 	h.mux.HandleFunc("/v1/peers", h.get(h.servePeers))
-	h.mux.HandleFunc("/v1/workers", h.get(h.serveWorkers))
-	h.mux.HandleFunc("/v1/apps", h.get(h.serveApps))
-	h.mux.HandleFunc("/v1/executors", h.get(h.serveExecutors))
+	h.mux.HandleFunc("/v1/workers", h.get(h.list(h.serveWorkers)))
+	h.mux.HandleFunc("/v1/apps", h.get(h.list(h.serveApps)))
+	h.mux.HandleFunc("/v1/executors", h.get(h.list(h.serveExecutors)))
 	h.mux.HandleFunc("/v1/events", h.get(h.serveEvents))
 	h.memberRoutes()
 	h.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
@@ -178,7 +196,7 @@ func writeBody(w http.ResponseWriter, r *http.Request, status int, contentType s
 		if r.Method == http.MethodHead {
 			return
 		}
-		zw := gzip.NewWriter(w)
+		zw := gzip.NewWriter(newPacedWriter(w))
 		if _, err := zw.Write(body); err == nil {
 			closeGzip(zw)
 		}
@@ -187,7 +205,7 @@ func writeBody(w http.ResponseWriter, r *http.Request, status int, contentType s
 	head.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		writeRest(w, body)
+		writeRest(newPacedWriter(w), body)
 	}
 }
 

@@ -1,6 +1,7 @@
 package webui
 
 import (
+	"io"
 	"strconv"
 	"unicode/utf8"
 )
@@ -9,7 +10,8 @@ import (
 // line with spaces inside, and fields in the order in which they were written. encoding/json can do none of these, so
 // the few kinds of value that occur are printed here.
 
-// jsonField is one name and value of an ordered object. Values are string, int64, jsonObject or jsonArray.
+// jsonField is one name and value of an ordered object. Values are string, int64, int, jsonObject, jsonArray, or
+// jsonList in an outermost object.
 type jsonField struct {
 	name  string
 	value any
@@ -18,6 +20,57 @@ type jsonField struct {
 type jsonObject []jsonField
 
 type jsonArray []any
+
+// jsonList is an array whose elements are made one by one, so that a long one never exists as a whole. It may be the
+// value of a field of an outermost object only.
+type jsonList struct {
+	n  int
+	at func(i int) any
+}
+
+// listOf makes an array of what element makes of each.
+func listOf[T any](list []T, element func(T) any) jsonList {
+	return jsonList{n: len(list), at: func(i int) any { return element(list[i]) }}
+}
+
+// writeJSONTo writes o as appendJSON would, a field and an element at a time.
+func writeJSONTo(out io.Writer, o jsonObject) error {
+	var buf []byte
+	put := func() error {
+		_, err := out.Write(buf)
+		buf = buf[:0]
+		return err
+	}
+	buf = append(buf, '{')
+	for i, f := range o {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf = appendJSONString(appendNewline(buf, 1), f.name)
+		buf = append(buf, " : "...)
+		list, ok := f.value.(jsonList)
+		if !ok || list.n == 0 {
+			if ok {
+				f.value = jsonArray{}
+			}
+			buf = appendJSON(buf, f.value, 1)
+			continue
+		}
+		buf = append(buf, "[ "...)
+		for i := range list.n {
+			if i > 0 {
+				buf = append(buf, ", "...)
+			}
+			buf = appendJSON(buf, list.at(i), 1)
+			if err := put(); err != nil {
+				return err
+			}
+		}
+		buf = append(buf, " ]"...)
+	}
+	buf = append(buf, "\n}"...)
+	return put()
+}
 
 // appendJSON appends v to dst; indent is the depth of the objects around it.
 func appendJSON(dst []byte, v any, indent int) []byte {

@@ -18,15 +18,21 @@ const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
 	// idleTimeout follows Spark's UI, which closes idle connections after 8 s (spec: UI servers).
-	idleTimeout    = 8 * time.Second
-	writeTimeout   = 60 * time.Second
+	idleTimeout = 8 * time.Second
+	// writeTimeout bounds a small answer, from the end of the request's head; the longest to compute is /metrics (10 s).
+	writeTimeout   = 20 * time.Second
 	maxHeaderBytes = 16 << 10
+	// maxConns and maxConnsPerIP bound the open connections, loopback included; one beyond is closed at once.
+	maxConns      = 1024
+	maxConnsPerIP = 256
 	// maxBodyBytes bounds the body of a POST; the largest legitimate one is a few dozen bytes.
 	maxBodyBytes = 16 << 10
 	// followMaximum ends a followed event stream, so that dead readers are found; clients ask again with ?after=.
 	followMaximum = 10 * time.Minute
 	// followKeepAlive is how often a blank line proves to both ends of a followed stream that the other lives.
 	followKeepAlive = 10 * time.Second
+	// followWriteTimeout is the time of a reader of a stream for one batch of events.
+	followWriteTimeout = 60 * time.Second
 	// maxFollowers bounds the streams open at once.
 	maxFollowers = 64
 	// maxEventsPerAnswer bounds one answer of /v1/events.
@@ -85,9 +91,14 @@ func Listen(ctx context.Context, service, host string, port, maxRetries int) (ne
 	}
 }
 
-// Start serves handler on ln until Shutdown. It takes ownership of ln.
+// Start serves handler on ln until Shutdown, within the limits on connections; a *Handler counts those refused in its
+// metrics. It takes ownership of ln.
 func Start(ln net.Listener, handler http.Handler, log hclog.Logger) *Server {
-	return start(ln, newHTTPServer(handler, log), log)
+	limited := newLimitListener(ln, maxConns, maxConnsPerIP)
+	if h, ok := handler.(*Handler); ok {
+		limited.refused = h.refusedConns.Inc
+	}
+	return start(limited, newHTTPServer(handler, log), log)
 }
 
 func newHTTPServer(handler http.Handler, log hclog.Logger) *http.Server {

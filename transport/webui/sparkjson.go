@@ -21,7 +21,12 @@ func (h *Handler) serveSparkJSON(w http.ResponseWriter, r *http.Request) {
 	if m := jsonFieldPattern.FindStringSubmatch(r.URL.Path); m != nil {
 		out = selectField(full, m[1])
 	}
-	writeBody(w, r, http.StatusOK, "text/json;charset=utf-8", appendJSON(nil, out, 0))
+	a := &answer{w: w, r: r, contentType: "text/json;charset=utf-8"}
+	err := writeJSONTo(a, out)
+	if err == nil {
+		err = a.close()
+	}
+	h.finish(a, err)
 }
 
 func selectField(full jsonObject, name string) jsonObject {
@@ -48,40 +53,38 @@ func (h *Handler) sparkState() jsonObject {
 
 // masterState gives the fields in the order of JsonProtocol.writeMasterState.
 func masterState(url, status string, c Cluster, now time.Time) jsonObject {
-	workers, resources, used := jsonArray{}, jsonArray{}, jsonArray{}
-	alive, cores, coresUsed, memory, memoryUsed := 0, 0, 0, 0, 0
+	var living []*Worker
+	cores, coresUsed, memory, memoryUsed := 0, 0, 0, 0
 	for i := range c.Workers {
 		wk := &c.Workers[i]
-		workers = append(workers, sparkWorker(wk))
 		if wk.State != StateAlive {
 			continue
 		}
-		alive++
+		living = append(living, wk)
 		cores, coresUsed = cores+wk.Cores, coresUsed+wk.CoresUsed
 		memory, memoryUsed = memory+wk.MemoryMB, memoryUsed+wk.MemoryUsedMB
-		all, inUse, _ := sparkResources(wk.Resources)
-		resources, used = append(resources, all), append(used, inUse)
 	}
-	active, completed := jsonArray{}, jsonArray{}
+	var active, completed []*App
 	for i := range c.Apps {
 		if c.Apps[i].Active {
-			active = append(active, sparkApp(&c.Apps[i], now))
+			active = append(active, &c.Apps[i])
 		} else {
-			completed = append(completed, sparkApp(&c.Apps[i], now))
+			completed = append(completed, &c.Apps[i])
 		}
 	}
+	app := func(a *App) any { return sparkApp(a, now) }
 	return jsonObject{
 		{"url", url},
-		{"workers", workers},
-		{"aliveworkers", alive},
+		{"workers", jsonList{len(c.Workers), func(i int) any { return sparkWorker(&c.Workers[i]) }}},
+		{"aliveworkers", len(living)},
 		{"cores", cores},
 		{"coresused", coresUsed},
 		{"memory", memory},
 		{"memoryused", memoryUsed},
-		{"resources", resources},
-		{"resourcesused", used},
-		{"activeapps", active},
-		{"completedapps", completed},
+		{"resources", listOf(living, func(w *Worker) any { all, _, _ := sparkResources(w.Resources); return all })},
+		{"resourcesused", listOf(living, func(w *Worker) any { _, used, _ := sparkResources(w.Resources); return used })},
+		{"activeapps", listOf(active, app)},
+		{"completedapps", listOf(completed, app)},
 		{"activedrivers", jsonArray{}},
 		{"completeddrivers", jsonArray{}},
 		{"status", status},

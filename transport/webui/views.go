@@ -298,6 +298,8 @@ const (
 	CodeRefused      = "refused"
 	CodeTimeout      = "timeout"
 	CodeInternal     = "internal"
+	// CodeBusy: too many answers are being sent; the same call may be made again in a moment.
+	CodeBusy = "busy"
 )
 
 // Error is the JSON body of every failed /v1 call. It is also the error that an implementation of Leadership returns
