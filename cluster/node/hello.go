@@ -89,16 +89,19 @@ func (n *Node) adopt(h raftnet.Hello) error {
 }
 
 // handleConn serves one incoming internal connection.
-func (n *Node) handleConn(c net.Conn) {
+func (n *Node) handleConn(nc net.Conn) {
+	c := &quotaConn{Conn: nc, all: n.quotas}
 	if !n.addConn(c) {
 		return
 	}
+	n.limit(c, &n.quotas.handshakes, "", "")
 	theirs, err := raftnet.Accept(c, n.judge)
 	if err != nil {
 		n.removeConn(c)
 		n.logRefusal(callerKey(c, theirs), theirs, err)
 		return
 	}
+	n.limit(c, n.quotas.of(theirs.Kind), theirs.NodeID, theirs.Address)
 	switch theirs.Kind {
 	case raftnet.KindRaft:
 		n.mu.Lock()

@@ -56,6 +56,7 @@ type Node struct {
 	stopErr  error
 
 	mu       sync.Mutex
+	quotas   *quotas                 // bound incoming connections; locks for itself
 	conns    map[net.Conn]struct{}   // watch and call connections, both ways
 	watchers map[*watchConn]struct{} // incoming watch connections
 	closed   bool                    // no goroutine and no connection is added any more
@@ -90,7 +91,7 @@ func newNode(cfg Config, hooks Hooks, store *raftstore.Store) *Node {
 	n := &Node{
 		cfg: cfg, hooks: hooks, store: store, nodeID: store.Identity().NodeID, bootID: raftstore.NewID(), booted: time.Now(),
 		log: cfg.Logger.Named("node"), lease: newLease(cfg.FailoverTimeout), conns: make(map[net.Conn]struct{}), watchers: make(map[*watchConn]struct{}),
-		placed: make(chan struct{}),
+		placed: make(chan struct{}), quotas: newQuotas(),
 	}
 	n.urls.Store(&urls{cfg.WebURL, cfg.RESTURL})
 	n.ctx, n.cancel = context.WithCancel(context.Background())

@@ -17,18 +17,27 @@ type Inbox struct {
 // NewInbox makes an empty Inbox.
 func NewInbox() *Inbox { return &Inbox{} }
 
-// Handle is the handler for portmux. It returns when the connection has been served, or has been put aside.
+// Handle is the handler for portmux. It returns when the connection has been served, or has been put aside. One too many
+// closes the one that waits longest: its caller is the first to have given up.
 func (i *Inbox) Handle(c net.Conn) {
 	i.mu.Lock()
 	serve := i.serve
 	switch {
-	case i.closed || (serve == nil && len(i.waiting) >= maxWaiting):
+	case i.closed:
 		i.mu.Unlock()
 		_ = c.Close() // nobody is there to tell
 		return
 	case serve == nil:
+		var oldest net.Conn
+		if len(i.waiting) >= maxWaiting {
+			oldest = i.waiting[0]
+			i.waiting = i.waiting[1:]
+		}
 		i.waiting = append(i.waiting, c)
 		i.mu.Unlock()
+		if oldest != nil {
+			_ = oldest.Close() // never read, nothing to lose
+		}
 		return
 	}
 	i.mu.Unlock()
