@@ -161,6 +161,8 @@ type Status struct {
 	Peers []Peer
 	// LogBytes and SnapshotBytes are sizes on disk; DiskFreeBytes is what is left on the file system.
 	LogBytes, SnapshotBytes, DiskFreeBytes int64
+	// Stalled: this node leads, but has not got an entry committed for some seconds, although there are some.
+	Stalled bool
 	// Alarms are conditions that need a human: storage errors, digests that differ, lists that differ.
 	Alarms []string
 	// Digest is the last compared digest.

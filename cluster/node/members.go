@@ -51,7 +51,7 @@ func (n *Node) RemovePeer(ctx context.Context, nodeID string, force bool) error 
 			continue
 		}
 		voters++
-		if string(s.ID) == n.nodeID || n.inContact(s.ID) {
+		if string(s.ID) == n.nodeID || n.isAlive(s.ID) {
 			alive++
 		}
 	}
@@ -71,6 +71,13 @@ func (n *Node) RemovePeer(ctx context.Context, nodeID string, force bool) error 
 func (n *Node) inContact(id raft.ServerID) bool {
 	st, ok := n.lease.peer(id)
 	return ok && n.cfg.BootTime()-st.contact < 2*n.cfg.FailoverTimeout
+}
+
+// isAlive is stricter than inContact: a process that has just been killed was in contact a moment ago, but its end has
+// closed the watch connection.
+func (n *Node) isAlive(id raft.ServerID) bool {
+	p, ok := n.peers.byID(string(id))
+	return ok && p.conn != nil && n.inContact(id)
 }
 
 func (n *Node) leading() (*instance, error) {

@@ -16,6 +16,7 @@ type peer struct {
 	hello   raftnet.Hello // its last word; NodeID is "" until there is one
 	conn    *watchConn    // the watch connection that this node dialled, nil when it is down
 	problem string
+	trouble string // what a connected peer says is wrong with it
 	// asked: a first dial has ended. foreign is the other cluster of whoever answered the last dial, "" when none.
 	asked   bool
 	foreign string

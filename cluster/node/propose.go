@@ -25,6 +25,7 @@ type proposer struct {
 	closed   bool // no more commands are taken
 	drained  bool // the sender has ended; the waiter may end when outcomes is empty
 	done     sync.WaitGroup
+	stall    stall
 }
 
 type outcome struct {

@@ -26,6 +26,7 @@ func (n *Node) Status() Status {
 		SnapshotIndex: stat(s, "last_snapshot_index"), SnapshotTerm: stat(s, "last_snapshot_term"),
 		ConfigurationIndex: stat(s, "latest_configuration_index"), LastContact: n.lastContact(in),
 		LeaseRemaining: n.leaseRemaining(), Transferring: n.transferring.Load(), Alarms: n.alarms.list(),
+		Stalled: n.proposer.stall.is(),
 	}
 	if st.LeaseRemaining == noEnd-n.cfg.BootTime() || st.LeaseRemaining > time.Hour {
 		st.LeaseRemaining = n.cfg.FailoverTimeout // a lone voter's never ends
@@ -79,6 +80,9 @@ func (n *Node) statusPeers(in *instance, last uint64) []Peer {
 		NodeID: n.nodeID, Address: n.cfg.Self, BootID: n.bootID, WebURL: u.web, RESTURL: u.rest, Version: n.cfg.Version, Connected: true,
 	}}
 	for _, p := range n.peers.list() {
+		if p.problem == "" {
+			p.problem = p.trouble
+		}
 		byAddr[p.addr] = &Peer{
 			NodeID: p.hello.NodeID, Address: p.addr, BootID: p.hello.BootID, WebURL: p.hello.WebURL, RESTURL: p.hello.RESTURL,
 			Version: p.hello.Version, Connected: p.conn != nil, Problem: p.problem, LastContact: -1,

@@ -130,7 +130,7 @@ func (n *Node) inConfiguration(nodeID string) bool {
 // it, and may come back with the next connection.
 func (n *Node) holdWatch(addr string, w *watchConn) *watchConn {
 	n.peers.update(addr, func(p *peer) {
-		p.conn, p.problem = w, ""
+		p.conn, p.problem, p.trouble = w, "", ""
 		if p.goneBoot == w.peer.BootID {
 			p.goneBoot = ""
 		}
@@ -189,6 +189,7 @@ func (n *Node) fromWatched(addr string, w *watchConn, m raftnet.WatchMessage) {
 	switch m := m.(type) {
 	case *raftnet.Info:
 		if m.Hello.NodeID == w.peer.NodeID && m.Hello.BootID == w.peer.BootID {
+			n.noteTrouble(addr, &m.Hello)
 			n.peers.heard(addr, m.Hello)
 			n.consider(m.Hello)
 		}
@@ -266,10 +267,12 @@ func (n *Node) goodbye() {
 	n.eachWatcher(&raftnet.Goodbye{Term: n.inst.Load().raft.CurrentTerm()}, nil)
 }
 
-// watchConfiguration watches members that are in no list, and keeps the lease's idea of the voters fresh.
+// watchConfiguration watches members that are in no list, and keeps the lease's idea of the voters fresh. It is called
+// about once a second; so it looks after what needs to be looked at now and then, too.
 func (n *Node) watchConfiguration() {
 	c := n.inst.Load().raft.GetConfiguration().Configuration()
 	n.lease.setVoters(raft.ServerID(n.nodeID), c)
+	n.watchHealth()
 	for _, s := range c.Servers {
 		if string(s.ID) != n.nodeID {
 			n.watch(string(n.resolve(s.ID, s.Address)))

@@ -28,6 +28,7 @@ type snapshotStore struct {
 
 	mu         sync.Mutex
 	installing *installation
+	failed     error // of the last snapshot that was to be taken here, nil when it is good
 }
 
 type installation struct{ index, term uint64 }
@@ -51,16 +52,72 @@ func (s *Store) ExpectInstall(index, term uint64) error {
 // Create implements raft.SnapshotStore.
 func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, ci uint64, t raft.Transport) (raft.SnapshotSink, error) {
 	sink, err := s.FileSnapshotStore.Create(version, index, term, c, ci, t)
-	if err != nil {
-		return nil, fmt.Errorf("%w: create a snapshot in %s: %w", ErrStorage, s.store.dir, err)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.installing == nil || *s.installing != (installation{index, term}) {
-		return sink, nil
+	ours := s.installing == nil || *s.installing != (installation{index, term})
+	if err != nil {
+		err = fmt.Errorf("%w: create a snapshot in %s: %w", ErrStorage, s.store.dir, err)
+		if ours {
+			s.failed = err
+		}
+		return nil, err
+	}
+	if ours {
+		return &ownSink{SnapshotSink: sink, store: s}, nil
 	}
 	s.installing = nil
 	return &installSink{SnapshotSink: sink, store: s.store, index: index, term: term}, nil
+}
+
+// SnapshotHealth is the error of the last snapshot that was to be taken here, nil when it worked or there was none. While
+// there is one, the log is not compacted.
+func (s *Store) SnapshotHealth() error {
+	s.snaps.mu.Lock()
+	defer s.snaps.mu.Unlock()
+	return s.snaps.failed
+}
+
+// ownSink remembers how the taking of a snapshot ends: raft only logs it.
+type ownSink struct {
+	raft.SnapshotSink
+	store *snapshotStore
+	err   error
+}
+
+// Write implements raft.SnapshotSink.
+func (k *ownSink) Write(p []byte) (int, error) {
+	n, err := k.SnapshotSink.Write(p)
+	if err != nil {
+		err = fmt.Errorf("%w: write the snapshot %s: %w", ErrStorage, k.ID(), err)
+		k.err = err
+	}
+	return n, err
+}
+
+// Close implements raft.SnapshotSink.
+func (k *ownSink) Close() error {
+	err := k.SnapshotSink.Close()
+	if err != nil {
+		err = fmt.Errorf("%w: finish the snapshot %s: %w", ErrStorage, k.ID(), err)
+	}
+	k.store.ended(err)
+	return err
+}
+
+// Cancel implements raft.SnapshotSink.
+func (k *ownSink) Cancel() error {
+	err := k.err
+	if err == nil {
+		err = fmt.Errorf("the snapshot %s could not be completed", k.ID())
+	}
+	k.store.ended(err)
+	return k.SnapshotSink.Cancel()
+}
+
+func (s *snapshotStore) ended(err error) {
+	s.mu.Lock()
+	s.failed = err
+	s.mu.Unlock()
 }
 
 // installSink clears the log of what contradicts the snapshot, once that is durable.

@@ -278,6 +278,51 @@ func TestF7ADamagedCommandIsNotServed(t *testing.T) {
 	}
 }
 
+func TestAFailedSnapshotIsRememberedUntilAGoodOne(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	fill(t, s, 1, 50, 2)
+	_, trans := raft.NewInmemTransport("here")
+	create := func() (raft.SnapshotSink, error) {
+		return s.Snapshots().Create(1, 40, 2, raft.Configuration{}, 1, trans)
+	}
+	health := func(want error) {
+		t.Helper()
+		if err := s.SnapshotHealth(); !errors.Is(err, want) {
+			t.Errorf("health: %v, want %v", err, want)
+		}
+	}
+	health(nil)
+	snaps := filepath.Join(dir, "snapshots")
+	if err := os.RemoveAll(snaps); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(snaps, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := create(); !errors.Is(err, ErrStorage) {
+		t.Errorf("create: %v", err)
+	}
+	health(syscall.ENOTDIR)
+	if err := os.Remove(snaps); err != nil {
+		t.Fatal(err)
+	}
+	snapshot(t, s, 40, 2)
+	health(nil)
+	sink, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Cancel(); err != nil {
+		t.Fatal(err)
+	}
+	if s.SnapshotHealth() == nil {
+		t.Error("a snapshot that was given up is not remembered")
+	}
+	snapshot(t, s, 41, 2)
+	health(nil)
+}
+
 func writeIdentity(t *testing.T, dir, text string) {
 	if err := os.WriteFile(filepath.Join(dir, "identity.json"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
