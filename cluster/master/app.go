@@ -26,6 +26,7 @@ type appSoft struct {
 	probing    bool // a fresh connection is tried, or will be when the pause after a failure is over
 	asking     bool
 	confirming bool
+	targeting  int  // commands that set its targets and are not applied yet
 	ending     bool // its end is on the way
 	// away: its connection closed and it has not acknowledged this leader since. Its driver waits for MasterChanged, if it
 	// lives; what would be queued for it meanwhile could reach a new driver at its address instead.
@@ -62,10 +63,10 @@ func (c *Core) registerApplication(conn Conn, families sparkmsg.FamilySet, m *sp
 		err = errors.New("the message carries no application description")
 	}
 	if err != nil {
-		c.deps.Log.Warn("application registration is not usable", "error", err)
+		c.peerWarn("application not usable", "", "application registration is not usable", "error", err)
 		return
 	}
-	c.deps.Log.Info("Registering app "+desc.Name, "driver", addr.String())
+	c.peerInfo("registering app", addr.String(), "Registering app "+desc.Name, "driver", addr.String())
 	payload, err := desc.MarshalPayload()
 	if err != nil {
 		c.refuseApplication(conn, families, desc.Name, err)
@@ -112,7 +113,7 @@ func (c *Core) proposeApplication(reg *registration, keep bool) {
 // refuseApplication tells a driver that its registration can never succeed; without an answer it would try three times
 // and report that no master answered.
 func (c *Core) refuseApplication(conn Conn, families sparkmsg.FamilySet, name string, err error) {
-	c.deps.Log.Warn("application was refused", "app_name", name, "error", err)
+	c.peerWarn("application refused", name, "application was refused", "app_name", name, "error", err)
 	c.say(conn, endpointAppClient, families, &sparkmsg.ApplicationRemoved{Message: "registration refused: " + err.Error()})
 }
 
@@ -120,14 +121,14 @@ func (c *Core) applicationRegistered(conn Conn, families sparkmsg.FamilySet, add
 	desc *sparkmsg.ApplicationDescription, res fsm.RegisterApplicationResult) {
 	switch res.Outcome {
 	case fsm.AppRepeated:
-		c.deps.Log.Info("Attempted to re-register application at same address: "+addr.String(), "app_id", res.AppID)
+		c.peerInfo("registered again", res.AppID, "Attempted to re-register application at same address: "+addr.String(), "app_id", res.AppID)
 	case fsm.AppReplaced:
 		c.dropApp(res.OldAppID)
-		c.deps.Observer.Event("app", res.OldAppID, "FAILED: another driver registered at its address")
+		c.event("app", res.OldAppID, "FAILED: another driver registered at its address")
 	}
 	if res.Outcome != fsm.AppRepeated {
-		c.deps.Log.Info(fmt.Sprintf("Registered app %s with ID %s", desc.Name, res.AppID))
-		c.deps.Observer.Event("app", res.AppID, "registered: "+desc.Name)
+		c.log.Info(fmt.Sprintf("Registered app %s with ID %s", desc.Name, res.AppID))
+		c.event("app", res.AppID, "registered: "+desc.Name)
 	}
 	a := c.appSoft(res.AppID, addr, families)
 	a.conn, a.desc = conn.ID(), desc
@@ -176,7 +177,7 @@ func (c *Core) unregisterApplication(m *sparkmsg.UnregisterApplication) {
 	if !c.leader {
 		return
 	}
-	c.deps.Log.Info("Received unregister request from application " + m.AppID)
+	c.peerInfo("unregister", m.AppID, "Received unregister request from application "+m.AppID)
 	c.finishApplication(m.AppID, fsm.AppFinished, "unregistered")
 }
 
@@ -197,8 +198,8 @@ func (c *Core) finishApplication(id string, state fsm.AppState, reason string) {
 // appEnded drops the soft state of an application that the state machine has ended.
 func (c *Core) appEnded(id, why string) {
 	c.dropApp(id)
-	c.deps.Log.Info("Removing app "+id, "reason", why)
-	c.deps.Observer.Event("app", id, why)
+	c.log.Info("Removing app "+id, "reason", why)
+	c.event("app", id, why)
 	c.needPlan()
 }
 
@@ -216,7 +217,7 @@ func (c *Core) dropApp(id string) {
 func (c *Core) requestExecutors(m *sparkmsg.RequestExecutors, reply func(sparkmsg.Message, error)) {
 	app := c.view().Application(m.AppID)
 	if app == nil || app.State.Finished() {
-		c.deps.Log.Warn("Unknown application " + m.AppID + " requested executors")
+		c.peerWarn("unknown application", m.AppID, "Unknown application "+m.AppID+" requested executors")
 		c.replyFromState(reply, false)
 		return
 	}
@@ -227,11 +228,32 @@ func (c *Core) requestExecutors(m *sparkmsg.RequestExecutors, reply func(sparkms
 		p := toFSMProfile(&t.Profile)
 		cmd.Targets = append(cmd.Targets, fsm.ProfileTarget{Profile: p, Total: int(t.Total)})
 	}
+	soft := c.apps[m.AppID]
+	if soft.targeting == 0 && targetsHold(app, cmd.Targets) {
+		c.replyFromState(reply, true) // a command that changes nothing would cost all replicas the same as one that does
+		return
+	}
+	soft.targeting++
 	c.propose("SetTargets", cmd, func(r fsm.Result) {
+		soft.targeting--
 		known, _ := r.Value.(bool)
 		reply(&sparkmsg.Boolean{Value: known}, nil)
 		c.needPlan()
-	}, func(err error) { reply(nil, err) })
+	}, func(err error) {
+		soft.targeting--
+		reply(nil, err)
+	})
+}
+
+// targetsHold tells whether an application has all these targets already. The first definition of a profile stays, so
+// that its id is enough (B-131).
+func targetsHold(app *fsm.Application, targets []fsm.ProfileTarget) bool {
+	for i := range targets {
+		if p, ok := app.Profile(targets[i].Profile.ID); !ok || p.Target != targets[i].Total {
+			return false
+		}
+	}
+	return true
 }
 
 // replyFromState answers from the state, without a command that would show that this master still leads.
@@ -247,7 +269,7 @@ func (c *Core) replyFromState(reply func(sparkmsg.Message, error), value bool) {
 func (c *Core) killExecutors(m *sparkmsg.KillExecutors, reply func(sparkmsg.Message, error)) {
 	app := c.view().Application(m.AppID)
 	if app == nil || app.State.Finished() {
-		c.deps.Log.Warn("Unregistered application " + m.AppID + " requested us to kill executors!")
+		c.peerWarn("unregistered application", m.AppID, "Unregistered application "+m.AppID+" requested us to kill executors!")
 		c.replyFromState(reply, false)
 		return
 	}
@@ -256,7 +278,7 @@ func (c *Core) killExecutors(m *sparkmsg.KillExecutors, reply func(sparkmsg.Mess
 	for _, text := range m.ExecutorIDs {
 		id, err := parseExecutorID(text)
 		if err != nil {
-			c.deps.Log.Warn("Encountered executor with a non-integer ID: "+text+". Ignoring", "app_id", m.AppID)
+			c.peerWarn("executor id", m.AppID, "Encountered executor with a non-integer ID: "+text+". Ignoring", "app_id", m.AppID)
 			continue
 		}
 		cmd.IDs = append(cmd.IDs, id)
@@ -264,7 +286,7 @@ func (c *Core) killExecutors(m *sparkmsg.KillExecutors, reply func(sparkmsg.Mess
 	c.propose("KillExecutors", cmd, func(r fsm.Result) {
 		res := r.Value.(fsm.KillResult)
 		if len(res.Unknown) > 0 {
-			c.deps.Log.Warn("Application wanted to kill executors that it does not have", "app_id", m.AppID, "executors", res.Unknown)
+			c.peerWarn("not its executors", m.AppID, "Application wanted to kill executors that it does not have", "app_id", m.AppID, "executors", res.Unknown[:min(len(res.Unknown), 20)])
 		}
 		reply(&sparkmsg.Boolean{Value: res.Known}, nil)
 		c.needPlan()

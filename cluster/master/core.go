@@ -36,6 +36,9 @@ type Core struct {
 
 	dropped bool // messages were dropped in a lapse of the lease
 
+	log   safeLog
+	lines lineLimiter // of the log; it outlives terms
+
 	pending    map[string]pending // by request id
 	requestSeq uint64
 
@@ -70,7 +73,7 @@ func NewCore(cfg Config, deps Deps) *Core {
 	if deps.Observer == nil {
 		deps.Observer = noObserver{}
 	}
-	c := &Core{cfg: cfg, deps: deps, reached: map[sparkmsg.Address]bool{}}
+	c := &Core{cfg: cfg, deps: deps, log: safeLog{deps.Log}, reached: map[sparkmsg.Address]bool{}}
 	c.forget()
 	return c
 }
@@ -102,8 +105,8 @@ func (c *Core) Elected(term uint64, reason string) {
 	c.Deposed(term) // Raft says so before, normally; open asks must be answered in any case
 	c.forget()
 	c.leader, c.term, c.electedAt = true, term, c.now()
-	c.deps.Log.Info("I have been elected leader! New state: ALIVE", "term", term)
-	c.deps.Observer.Event("leader", c.cfg.NodeID, fmt.Sprintf("took over in term %d: %s", term, reason))
+	c.log.Info("I have been elected leader! New state: ALIVE", "term", term)
+	c.event("leader", c.cfg.NodeID, fmt.Sprintf("took over in term %d: %s", term, reason))
 	c.propose("LeaderElected", fsm.LeaderElected{Meta: c.meta(), NodeID: c.cfg.NodeID, Reason: reason, Settings: c.cfg.Settings},
 		func(fsm.Result) {}, nil)
 	c.takeOver()
@@ -127,8 +130,8 @@ func (c *Core) Deposed(term uint64) {
 			open[id].failed(errNotLeader)
 		}
 	}
-	c.deps.Log.Warn("this master no longer leads; it is a STANDBY now", "term", term)
-	c.deps.Observer.Event("leader", c.cfg.NodeID, fmt.Sprintf("no longer leads since term %d", term))
+	c.log.Warn("this master no longer leads; it is a STANDBY now", "term", term)
+	c.event("leader", c.cfg.NodeID, fmt.Sprintf("no longer leads since term %d", term))
 }
 
 // say sends what only a leader may say on the connection of the message that it answers. Unlike the outboxes that
@@ -175,7 +178,7 @@ func (c *Core) appliedOne(a *Applied) {
 		delete(c.pending, id)
 		c.deps.Observer.Committed(p.name, c.now().Sub(p.since))
 		if a.Result.Err != nil {
-			c.deps.Log.Warn("command was refused", "command", p.name, "error", a.Result.Err)
+			c.peerWarn("command refused", p.name, "command was refused", "command", p.name, "error", a.Result.Err)
 			if p.failed != nil {
 				p.failed(a.Result.Err)
 			}
@@ -203,7 +206,7 @@ func (c *Core) ProposeFailed(cmd fsm.Command, err error) {
 		return
 	}
 	delete(c.pending, id)
-	c.deps.Log.Warn("command was not committed", "command", p.name, "error", err)
+	c.peerWarn("command not committed", p.name, "command was not committed", "command", p.name, "error", err)
 	if p.failed != nil {
 		p.failed(err)
 	}

@@ -46,9 +46,9 @@ func (c *Core) OneWay(conn Conn, from *sparkmsg.Address, families sparkmsg.Famil
 	case *sparkmsg.MasterChangeAcknowledged:
 		c.masterChangeAcknowledged(conn, from, families, m)
 	case *sparkmsg.DriverStateChanged:
-		c.deps.Log.Warn("Got a state change of a driver that this master did not launch", "driver_id", m.DriverID)
+		c.peerWarn("driver state", m.DriverID, "Got a state change of a driver that this master did not launch", "driver_id", m.DriverID)
 	default:
-		c.deps.Log.Warn("Unsupported message", "message", fmt.Sprintf("%T", msg)) // B-002
+		c.peerWarn("unsupported message", fmt.Sprintf("%T", msg), "Unsupported message", "message", fmt.Sprintf("%T", msg)) // B-002
 	}
 	c.flush()
 }
@@ -116,7 +116,7 @@ func (c *Core) askLeader(from *sparkmsg.Address, msg sparkmsg.Message, reply fun
 	case *sparkmsg.RequestDriverStatus:
 		reply(&sparkmsg.DriverStatusResponse{}, nil)
 	default:
-		c.deps.Log.Warn("Unsupported request", "message", fmt.Sprintf("%T", msg)) // B-002
+		c.peerWarn("unsupported request", fmt.Sprintf("%T", msg), "Unsupported request", "message", fmt.Sprintf("%T", msg)) // B-002
 		reply(nil, fmt.Errorf("%w: %T", errNotServed, msg))
 	}
 }

@@ -43,7 +43,7 @@ func (c *Core) sendEffects(effects []fsm.Effect) {
 		case fsm.DecommissionWorker:
 			c.toWorker(e.Worker, &sparkmsg.DecommissionWorker{})
 		default:
-			c.deps.Log.Error("the state machine owes a message that this release cannot send", "effect", fmt.Sprintf("%T", effect))
+			c.log.Error("the state machine owes a message that this release cannot send", "effect", fmt.Sprintf("%T", effect))
 		}
 	}
 	for _, id := range batch {
@@ -97,7 +97,7 @@ func (c *Core) sendLaunch(e *fsm.LaunchExecutor) bool {
 	}
 	if w != nil && !c.deps.Network.Attached(w.addr) {
 		// What waits for a connection may reach another process at the worker's address, which would run it.
-		c.deps.Log.Warn("an executor is not launched: its worker has lost its connection", "app_id", e.AppID, "executor_id", e.ExecID, "worker_id", w.id)
+		c.log.Warn("an executor is not launched: its worker has lost its connection", "app_id", e.AppID, "executor_id", e.ExecID, "worker_id", w.id)
 		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: w.id,
 			Missing: []fsm.ExecutorKey{{AppID: e.AppID, ExecID: e.ExecID}}}, func(fsm.Result) {}, nil)
 		return false
@@ -109,12 +109,12 @@ func (c *Core) sendLaunch(e *fsm.LaunchExecutor) bool {
 	if w == nil || err != nil {
 		// Cannot happen for what this leader planned. It is not silent, and the overdue rule of the next leader, or the
 		// worker's next list, ends the executor.
-		c.deps.Log.Error("an executor was booked that cannot be launched", "app_id", e.AppID, "executor_id", e.ExecID, "worker_id", e.Worker.ID, "error", err)
+		c.log.Error("an executor was booked that cannot be launched", "app_id", e.AppID, "executor_id", e.ExecID, "worker_id", e.Worker.ID, "error", err)
 		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: e.Worker.ID,
 			Missing: []fsm.ExecutorKey{{AppID: e.AppID, ExecID: e.ExecID}}}, func(fsm.Result) {}, nil)
 		return false
 	}
-	c.deps.Log.Info(fmt.Sprintf("Launching executor %s/%d on worker %s", e.AppID, e.ExecID, e.Worker.ID))
+	c.log.Info(fmt.Sprintf("Launching executor %s/%d on worker %s", e.AppID, e.ExecID, e.Worker.ID))
 	seq := c.deps.Network.Send(w.addr, endpointWorker, w.fam, &sparkmsg.LaunchExecutor{
 		MasterURL: c.cfg.masterURL(), AppID: e.AppID, ExecID: int32(e.ExecID), RPID: int32(e.ProfileID), AppDesc: desc,
 		Cores: int32(e.Cores), Memory: int32(e.MemoryMB), Resources: fromFSMResources(e.Resources),

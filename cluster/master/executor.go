@@ -40,12 +40,20 @@ func (c *Core) executorChanged(from *sparkmsg.Address, m *sparkmsg.ExecutorState
 			c.launchSeen(worker, key, m.State)
 		}
 	}
-	if view.Executor(key) == nil {
-		c.deps.Log.Warn(fmt.Sprintf("Got status update for unknown executor %s/%d", m.AppID, m.ExecID), "state", m.State.String())
+	e := view.Executor(key)
+	if e == nil {
+		c.peerWarn("unknown executor", key.String(), fmt.Sprintf("Got status update for unknown executor %s/%d", m.AppID, m.ExecID), "state", m.State.String())
 		if w := view.Worker(worker); w != nil && !m.State.Finished() {
 			// A launch that was written off has arrived after all.
 			c.toWorker(w.Ref(), &sparkmsg.KillExecutor{MasterURL: c.cfg.masterURL(), AppID: m.AppID, ExecID: m.ExecID})
 		}
+		c.replyFromState(reply, true)
+		return
+	}
+	if e.WorkerID != worker {
+		// Only the worker that holds an executor knows about it. The sender must not ask again.
+		c.peerWarn("not the holder", key.String(), "a report about an executor came from somebody who does not hold it; it is ignored",
+			"app_id", m.AppID, "executor_id", m.ExecID, "from", fmt.Sprint(from), "state", m.State.String())
 		c.replyFromState(reply, true)
 		return
 	}
@@ -56,10 +64,10 @@ func (c *Core) executorChanged(from *sparkmsg.Address, m *sparkmsg.ExecutorState
 	c.propose("ExecutorChanged", cmd, func(r fsm.Result) {
 		res := r.Value.(fsm.ExecutorChangedResult)
 		if res.Known && m.State.Finished() {
-			c.deps.Log.Info(fmt.Sprintf("Removing executor %s/%d because it is %s", m.AppID, m.ExecID, m.State))
+			c.log.Info(fmt.Sprintf("Removing executor %s/%d because it is %s", m.AppID, m.ExecID, m.State))
 		}
 		if res.AppFailed {
-			c.deps.Log.Error(fmt.Sprintf("Application with ID %s failed %d times; removing it", m.AppID, c.cfg.Settings.MaxExecutorRetries))
+			c.log.Error(fmt.Sprintf("Application with ID %s failed %d times; removing it", m.AppID, c.cfg.Settings.MaxExecutorRetries))
 			c.appEnded(m.AppID, "FAILED: too many executor failures")
 		}
 		reply(&sparkmsg.Boolean{Value: true}, nil)
@@ -113,7 +121,7 @@ func (c *Core) launchOverdue(workerID string, key fsm.ExecutorKey) {
 	// own (B-047, B-068, G-34). Only one that sends its heartbeats here has had a chance to run the executor.
 	l := w.launches[key]
 	if !e.Delivered || e.State == fsm.ExecutorDecommissioned || l == nil || !w.beatAt.After(l.at) {
-		c.deps.Log.Warn("a launch was never received or was refused; it is ended", "app_id", key.AppID, "executor_id", key.ExecID, "worker_id", workerID)
+		c.log.Warn("a launch was never received or was refused; it is ended", "app_id", key.AppID, "executor_id", key.ExecID, "worker_id", workerID)
 		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: workerID, Missing: []fsm.ExecutorKey{key}},
 			func(fsm.Result) { c.needPlan() }, nil)
 		return
@@ -127,10 +135,10 @@ func (c *Core) launchOverdue(workerID string, key fsm.ExecutorKey) {
 // markIncompatible ends an executor that its worker does not list although it received the launch: it could not read it.
 func (c *Core) markIncompatible(workerID string, key fsm.ExecutorKey) {
 	reason := fmt.Sprintf("executor was not RUNNING within %d s on worker %s: the worker's Spark release may not fit the application's", int(runningTimeout.Seconds()), workerID)
-	c.deps.Log.Warn("an executor did not run in time; this worker gets no more of this application", "app_id", key.AppID, "executor_id", key.ExecID, "worker_id", workerID)
+	c.log.Warn("an executor did not run in time; this worker gets no more of this application", "app_id", key.AppID, "executor_id", key.ExecID, "worker_id", workerID)
 	c.propose("MarkIncompatible", fsm.MarkIncompatible{Meta: c.meta(), AppID: key.AppID, ExecID: key.ExecID, WorkerID: workerID, Reason: reason},
 		func(fsm.Result) {
-			c.deps.Observer.Event("app", key.AppID, reason)
+			c.event("app", key.AppID, reason)
 			c.needPlan()
 		}, nil)
 }

@@ -44,12 +44,13 @@ func (c *Core) scan() {
 	now := c.now()
 	c.scannedAt = now
 	c.after(c.scanPeriod(), c.scan)
+	c.sayUnsaid()
 	if !c.alive() {
 		return
 	}
 	if c.dropped {
 		c.dropped = false
-		c.deps.Log.Warn("the lease had lapsed and messages were dropped; every peer is asked again", "term", c.term)
+		c.log.Warn("the lease had lapsed and messages were dropped; every peer is asked again", "term", c.term)
 		c.takeOver()
 	}
 	view := c.view()
@@ -72,7 +73,7 @@ func (c *Core) noticePause(now time.Time) {
 		return
 	}
 	if late := now.Sub(c.scannedAt) - c.scanPeriod(); late > c.scanPeriod() {
-		c.deps.Log.Warn("this process was stopped; what its peers said meanwhile is read first", "millis", late.Milliseconds())
+		c.log.Warn("this process was stopped; what its peers said meanwhile is read first", "millis", late.Milliseconds())
 		c.scannedAt = c.scannedAt.Add(late)
 		c.shiftClocks(late)
 	}
@@ -137,7 +138,7 @@ func (c *Core) scanWorker(w *workerSoft, now time.Time) {
 	}
 	switch {
 	case now.Sub(w.lastSeen) > c.cfg.WorkerTimeout:
-		c.deps.Log.Warn(fmt.Sprintf("Removing %s because we got no heartbeat in %d ms", w.id, c.cfg.WorkerTimeout.Milliseconds()))
+		c.log.Warn(fmt.Sprintf("Removing %s because we got no heartbeat in %d ms", w.id, c.cfg.WorkerTimeout.Milliseconds()))
 		c.removeWorkerOnce(w, fmt.Sprintf("Not receiving heartbeat for %d seconds", int(c.cfg.WorkerTimeout.Seconds())))
 	case now.Sub(w.beatAt) > c.cfg.WorkerTimeout/2 && now.Sub(w.nudgedAt) > c.cfg.WorkerTimeout/4:
 		c.nudge(w, now)
@@ -150,7 +151,7 @@ func (c *Core) scanWorker(w *workerSoft, now time.Time) {
 // a worker answers the question behind a launch that it refuses, because another master is its own.
 func (c *Core) nudge(w *workerSoft, now time.Time) {
 	w.nudgedAt = now
-	c.deps.Log.Warn("no heartbeat from a worker; asking it to register again", "worker_id", w.id, "silent", now.Sub(w.beatAt).String())
+	c.log.Warn("no heartbeat from a worker; asking it to register again", "worker_id", w.id, "silent", now.Sub(w.beatAt).String())
 	c.deps.Network.Send(w.addr, endpointWorker, w.fam, &sparkmsg.ReconnectWorker{MasterURL: c.cfg.masterURL()})
 }
 
@@ -235,13 +236,13 @@ func (c *Core) ConnClosed(peer sparkmsg.Address, last bool) {
 	}
 	if w := view.WorkerByAddress(toFSMAddress(peer)); w != nil {
 		if soft := c.workers[w.ID]; soft != nil {
-			c.deps.Log.Info(peer.String()+" got disassociated; asking whether it lives", "worker_id", w.ID)
+			c.peerInfo("worker disassociated", peer.String(), peer.String()+" got disassociated; asking whether it lives", "worker_id", w.ID)
 			c.checkWorkerAlive(soft)
 		}
 	}
 	if app := view.ApplicationByDriver(toFSMAddress(peer)); app != nil {
 		if soft := c.apps[app.ID]; soft != nil {
-			c.deps.Log.Info(peer.String()+" got disassociated; asking whether it lives", "app_id", app.ID)
+			c.peerInfo("app disassociated", peer.String(), peer.String()+" got disassociated; asking whether it lives", "app_id", app.ID)
 			soft.away = true
 			c.checkApp(soft)
 		}

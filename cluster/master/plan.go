@@ -48,7 +48,7 @@ func (c *Core) runPlan() {
 		c.plan.inFlight = false
 		res := r.Value.(fsm.PlaceResult)
 		for _, d := range res.Dropped {
-			c.deps.Log.Debug("a placement was dropped when it was applied", "app_id", d.Placement.AppID, "worker_id", d.Placement.WorkerID, "reason", d.Reason)
+			c.log.Debug("a placement was dropped when it was applied", "app_id", d.Placement.AppID, "worker_id", d.Placement.WorkerID, "reason", d.Reason)
 			c.plan.needed = true
 		}
 	}, func(error) {
@@ -64,7 +64,7 @@ func (c *Core) warnHopeless(apps []string) {
 	for _, id := range apps {
 		warned[id] = true
 		if !c.plan.warned[id] {
-			c.deps.Log.Warn(fmt.Sprintf("App %s requires more resource than any of Workers could have.", id))
+			c.log.Warn(fmt.Sprintf("App %s requires more resource than any of Workers could have.", id))
 		}
 	}
 	c.plan.warned = warned

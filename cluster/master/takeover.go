@@ -168,7 +168,7 @@ func (c *Core) workerSchedulerState(conn Conn, families sparkmsg.FamilySet, m *s
 	}
 	w := c.view().Worker(m.ID)
 	if w == nil {
-		c.deps.Log.Warn("Scheduler state from unknown worker: " + m.ID + ". Asking it to re-register.")
+		c.peerWarn("scheduler state", m.ID, "Scheduler state from unknown worker: "+m.ID+". Asking it to re-register.")
 		c.reconnectWorker(conn, families)
 		return
 	}
@@ -192,7 +192,7 @@ func (c *Core) workerLatestState(conn Conn, families sparkmsg.FamilySet, m *spar
 	}
 	soft := c.workers[m.ID]
 	if soft == nil || c.view().Worker(m.ID) == nil {
-		c.deps.Log.Warn("Worker state from unknown worker: " + m.ID + ". Asking it to re-register.")
+		c.peerWarn("worker state", m.ID, "Worker state from unknown worker: "+m.ID+". Asking it to re-register.")
 		c.reconnectWorker(conn, families)
 		return
 	}
@@ -252,7 +252,7 @@ func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecut
 				return
 			}
 			if res.Revived {
-				c.deps.Observer.Event("worker", w.id, "is back")
+				c.event("worker", w.id, "is back")
 			}
 			for _, key := range res.Ended {
 				delete(w.launches, key)
@@ -263,10 +263,10 @@ func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecut
 
 func (c *Core) reconciled(w *workerSoft, killed, ended int) {
 	if !w.attached {
-		c.deps.Log.Info("Worker has been re-registered: "+w.id, "executors_killed", killed, "executors_ended", ended)
+		c.log.Info("Worker has been re-registered: "+w.id, "executors_killed", killed, "executors_ended", ended)
 	}
 	if killed+ended > 0 {
-		c.deps.Observer.Event("worker", w.id, fmt.Sprintf("its list differed: %d executors killed, %d ended", killed, ended))
+		c.event("worker", w.id, fmt.Sprintf("its list differed: %d executors killed, %d ended", killed, ended))
 	}
 	c.workerAttached(w)
 	w.usable = true
@@ -292,7 +292,7 @@ func (c *Core) masterChangeAcknowledged(conn Conn, from *sparkmsg.Address, famil
 		}
 		if app.Confirmed {
 			// The driver of that application knows its id. This is a new driver at its address; it will register.
-			c.deps.Log.Info("an unregistered driver answers at the address of an application", "driver", from.String(), "app_id", app.ID)
+			c.peerInfo("unregistered driver", from.String(), "an unregistered driver answers at the address of an application", "driver", from.String(), "app_id", app.ID)
 			return
 		}
 		soft := c.appSoft(app.ID, *from, families)
@@ -302,14 +302,14 @@ func (c *Core) masterChangeAcknowledged(conn Conn, from *sparkmsg.Address, famil
 	}
 	app := view.Application(m.AppID)
 	if app == nil || app.State.Finished() {
-		c.deps.Log.Warn("Master change ack from unknown app: " + m.AppID)
+		c.peerWarn("unknown ack", m.AppID, "Master change ack from unknown app: "+m.AppID)
 		c.endStranger(conn, from, families, m.AppID, app)
 		return
 	}
 	conn.SetTrusted()
 	soft := c.appSoft(app.ID, fromFSMAddress(app.Driver), families)
 	if !soft.attached {
-		c.deps.Log.Info("Application has been re-registered: " + app.ID)
+		c.log.Info("Application has been re-registered: " + app.ID)
 	}
 	c.heardFrom(app)
 	c.settleClaim(conn, app, m.AppID)

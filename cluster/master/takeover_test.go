@@ -344,7 +344,8 @@ func TestStepDownDropsOutboxesAndAnswersOpenAsks(t *testing.T) {
 		})
 	}
 	ask(&fw.addr, &sparkmsg.ExecutorStateChanged{AppID: a.id, State: sparkmsg.ExecutorRunning})
-	ask(&a.addr, &sparkmsg.RequestExecutors{AppID: a.id})
+	ask(&a.addr, &sparkmsg.RequestExecutors{AppID: a.id,
+		ResourceProfileToTotalExecs: []sparkmsg.ProfileTotal{{Profile: a.desc.DefaultProfile, Total: 7}}})
 	ask(&a.addr, &sparkmsg.KillExecutors{AppID: a.id, ExecutorIDs: []string{"0"}})
 	ask(nil, &sparkmsg.RequestClearCompletedDriversAndApps{})
 	wantLen(t, "answers before the step-down", sortedKeys(errs), 0)

@@ -55,7 +55,7 @@ func (c *Core) workerSoft(id string, addr sparkmsg.Address, families sparkmsg.Fa
 
 // registerWorker handles RegisterWorker (B-010 to B-017).
 func (c *Core) registerWorker(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterWorker) {
-	c.deps.Log.Info(fmt.Sprintf("Registering worker %s:%d with %d cores, %d MiB RAM", m.Host, m.Port, m.Cores, m.Memory), "worker_id", m.ID)
+	c.peerInfo("registering", m.ID, fmt.Sprintf("Registering worker %s:%d with %d cores, %d MiB RAM", m.Host, m.Port, m.Cores, m.Memory), "worker_id", m.ID)
 	fam := pickFamily(families)
 	if !c.leader {
 		conn.Push(endpointWorker, fam, &sparkmsg.MasterInStandby{})
@@ -127,7 +127,7 @@ func (c *Core) refuseAddress(conn Conn, families sparkmsg.FamilySet, m *sparkmsg
 
 // refuseWorker tells a worker that its registration can never succeed; it exits (B-020).
 func (c *Core) refuseWorker(conn Conn, families sparkmsg.FamilySet, id, why string) {
-	c.deps.Log.Warn("Worker registration failed. "+why, "worker_id", id)
+	c.peerWarn("registration failed", id, "Worker registration failed. "+why, "worker_id", id)
 	c.say(conn, endpointWorker, families, &sparkmsg.RegisterWorkerFailed{Message: why})
 }
 
@@ -148,7 +148,7 @@ func (c *Core) proposeWorker(conn Conn, families sparkmsg.FamilySet, m *sparkmsg
 			if res.Outcome == fsm.WorkerReplaced {
 				c.dropWorker(res.HolderID)
 			}
-			c.deps.Observer.Event("worker", m.ID, "registered")
+			c.event("worker", m.ID, "registered")
 			c.workerRegistered(conn, families, m, addr, false)
 			if res.Outcome == fsm.WorkerRevived {
 				c.workers[m.ID].usable = false // it still runs what was written off: its list comes first
@@ -222,7 +222,7 @@ func (c *Core) heartbeat(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.Hea
 		}
 		return
 	}
-	c.deps.Log.Warn(fmt.Sprintf("Got heartbeat from unregistered worker %s. Asking it to re-register.", m.WorkerID))
+	c.peerWarn("heartbeat", m.WorkerID, fmt.Sprintf("Got heartbeat from unregistered worker %s. Asking it to re-register.", m.WorkerID))
 	c.reconnectWorker(conn, families)
 }
 
@@ -238,12 +238,12 @@ func (c *Core) workerDecommissioning(conn Conn, families sparkmsg.FamilySet, m *
 	}
 	w := c.view().Worker(m.ID)
 	if w == nil || w.State == fsm.WorkerDead {
-		c.deps.Log.Warn("Got upstream decommission message from unknown worker " + m.ID)
+		c.peerWarn("decommission", m.ID, "Got upstream decommission message from unknown worker "+m.ID)
 		return
 	}
-	c.deps.Log.Info(fmt.Sprintf("Decommissioning worker %s on %s:%d", w.ID, w.Host, w.Port))
+	c.peerInfo("decommissioning", w.ID, fmt.Sprintf("Decommissioning worker %s on %s:%d", w.ID, w.Host, w.Port))
 	c.propose("DecommissionWorkers", fsm.DecommissionWorkers{Meta: c.meta(), IDs: []string{m.ID}}, func(fsm.Result) {
-		c.deps.Observer.Event("worker", m.ID, "decommissioned by its own signal")
+		c.event("worker", m.ID, "decommissioned by its own signal")
 		c.needPlan() // the freed cores of the applications wait for nobody (G-42)
 	}, nil)
 }
@@ -257,9 +257,9 @@ func (c *Core) removeWorker(id, reason string, mayLive bool) {
 	if w == nil || w.State == fsm.WorkerDead {
 		return
 	}
-	c.deps.Log.Info(fmt.Sprintf("Removing worker %s on %s:%d", id, w.Host, w.Port), "reason", reason)
+	c.log.Info(fmt.Sprintf("Removing worker %s on %s:%d", id, w.Host, w.Port), "reason", reason)
 	c.propose("RemoveWorker", fsm.RemoveWorker{Meta: c.meta(), ID: id, Reason: reason}, func(fsm.Result) {
-		c.deps.Observer.Event("worker", id, "lost: "+reason)
+		c.event("worker", id, "lost: "+reason)
 		c.dropWorker(id)
 		if mayLive {
 			c.awaitWorker(c.workerSoft(id, fromFSMAddress(w.Address), sparkmsg.FamilySet(w.Families)))

@@ -1,0 +1,107 @@
+package master
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+// F2: a driver that repeats its targets costs the log nothing; one that changes its mind meanwhile is heard.
+func TestF2_RepeatedTargetsAreNotProposed(t *testing.T) {
+	w := newWorld(t)
+	w.joined(1)
+	a := w.joinedApp(1, initialLimit(0))
+	for range 5 {
+		if !a.target(2) {
+			t.Fatal("the answer is false")
+		}
+	}
+	wantLen(t, "SetTargets", committed[fsm.SetTargets](w), 1)
+	w.held = true
+	for _, n := range []int32{3, 2} { // the second equals what the state says while the first is on its way
+		w.core.Ask(nil, &a.addr, &sparkmsg.RequestExecutors{AppID: a.id,
+			ResourceProfileToTotalExecs: []sparkmsg.ProfileTotal{{Profile: a.desc.DefaultProfile, Total: n}}},
+			func(sparkmsg.Message, error) {})
+	}
+	w.held = false
+	w.settle()
+	if p, _ := a.entry().Profile(0); p.Target != 2 {
+		t.Errorf("the target is %d, want the last one, 2", p.Target)
+	}
+	*w.lease = false
+	if _, err := w.ask(&a.addr, &sparkmsg.RequestExecutors{AppID: a.id})(); err == nil {
+		t.Error("it was answered from the state without a lease")
+	}
+}
+
+// F10: an executor ends by the word of its own worker alone, whoever else speaks.
+func TestF10_ReportOfAStrangerIsIgnored(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	a := w.joinedApp(1, maxCores(1))
+	fw.runAll()
+	commands := len(w.proposed)
+	exited := &sparkmsg.ExecutorStateChanged{AppID: a.id, ExecID: 0, State: sparkmsg.ExecutorExited}
+	for _, from := range []*sparkmsg.Address{nil, {Host: "nowhere", Port: 9}, &a.addr} {
+		if !w.askBool(from, exited) {
+			t.Errorf("a report from %v was answered with false", from)
+		}
+	}
+	if len(a.executors()) != 1 || len(w.proposed) != commands {
+		t.Error("a stranger's report was believed")
+	}
+	fw.report(a.id, 0, sparkmsg.ExecutorExited, nil)
+	if ids := a.executors(); len(ids) != 1 || ids[0] != 1 {
+		t.Errorf("executors are %v, want the replacement 1", ids)
+	}
+}
+
+// F10: one heartbeat after another of workers that nobody knows leaves one line each, and not more than so many in all.
+func TestF10_PeersCannotFloodTheLog(t *testing.T) {
+	w := newWorld(t)
+	lines := func() int { return strings.Count(w.log.String(), "Got heartbeat from unregistered worker") }
+	conn := w.conn(sparkmsg.Address{Host: "h", Port: 1})
+	beat := func(id string) { w.core.OneWay(conn, nil, famE, &sparkmsg.Heartbeat{WorkerID: id}) }
+	for range 100 {
+		beat("one")
+		beat("two")
+	}
+	if n := lines(); n != 2 {
+		t.Fatalf("%d lines, want 2", n)
+	}
+	w.advance(peerLinePeriod)
+	if !strings.Contains(w.log.String(), "were left out") {
+		t.Error("nothing says that lines were left out")
+	}
+	beat("one")
+	if n := lines(); n != 3 {
+		t.Errorf("%d lines, want 3", n)
+	}
+	for i := range 5 * maxPeerLines {
+		beat(fmt.Sprintf("worker-%d", i))
+	}
+	if n := lines(); n > 3+maxPeerLines || len(w.core.lines.written) > maxPeerLines {
+		t.Errorf("%d lines, %d subjects remembered", n, len(w.core.lines.written))
+	}
+	wantLen(t, "answers", pushed[*sparkmsg.ReconnectWorker](conn), 201+5*maxPeerLines)
+}
+
+// F10: what a peer says stays on one line.
+func TestF10_NamesCannotForgeLogLines(t *testing.T) {
+	w := newWorld(t)
+	w.joinedApp(1, func(d *sparkmsg.ApplicationDescription) {
+		d.Name = "a\n[INFO] forged\x1b[2J" + strings.Repeat("x", 5000)
+	})
+	w.core.OneWay(w.conn(sparkmsg.Address{Host: "h", Port: 1}), nil, famE, &sparkmsg.Heartbeat{WorkerID: "w\n[INFO] forged"})
+	for _, line := range strings.Split(w.log.String(), "\n") {
+		if strings.HasPrefix(line, "[INFO] forged") || strings.Contains(line, "\x1b") || len(line) > 3000 {
+			t.Errorf("a line is %q", line)
+		}
+	}
+	if !strings.Contains(w.log.String(), `a\n[INFO] forged\x1b`) {
+		t.Error("the name is not shown")
+	}
+}
