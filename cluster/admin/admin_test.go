@@ -97,6 +97,28 @@ func newBackend(n *fakeNode, soft Soft) *Backend {
 	return NewBackend(identity, n, &fakeMaster{soft}, nil, func() time.Time { return time.UnixMilli(1000) })
 }
 
+// TestF6AlarmsAndStallReachHealth: what the node complains of is shown as it comes, and a leader that commits nothing is
+// not ready, in /readyz and in the metric alike.
+func TestF6AlarmsAndStallReachHealth(t *testing.T) {
+	const alarm = "entries are not committed: 12 for 5s"
+	n := newNode()
+	b := newBackend(n, Soft{})
+	n.set(func(s *NodeStatus) { s.Alarms = []string{"disk", alarm} })
+	if st := b.Brief(); !webui.HealthOf(st).Ready || !slices.Equal(st.Alarms, []string{"disk", alarm}) {
+		t.Errorf("alarms alone: ready %v, %q", webui.HealthOf(st).Ready, st.Alarms)
+	}
+	n.set(func(s *NodeStatus) { s.Stalled = true })
+	for name, st := range map[string]webui.Status{"brief": b.Brief(), "full": b.Status()} {
+		if h := webui.HealthOf(st); h.Ready || h.Reason != alarm || !st.Stalled || !slices.Equal(h.Alarms, []string{"disk", alarm}) {
+			t.Errorf("%s: %+v", name, h)
+		}
+	}
+	n.set(func(s *NodeStatus) { s.Stalled, s.Alarms = false, nil })
+	if h := webui.HealthOf(b.Brief()); !h.Ready {
+		t.Errorf("after the stall: %+v", h)
+	}
+}
+
 func TestStatusOfTheLeader(t *testing.T) {
 	n := newNode()
 	n.apply(t, fsm.LeaderElected{Meta: fsm.Meta{NowMillis: 900}, NodeID: "n2", Reason: "first", Settings: fsm.DefaultSettings()})

@@ -70,7 +70,7 @@ func (b *Backend) brief(ns NodeStatus) webui.Status {
 	st := webui.Status{
 		Version: b.id.Version, NodeID: ns.NodeID, BootID: ns.BootID, Address: ns.Address, ClusterID: ns.ClusterID,
 		URL: b.id.MasterURL, ClusterURL: b.id.ClusterURL, WebURL: b.id.WebURL, RESTURL: b.id.RESTURL,
-		State: webui.StateStandby, Role: ns.Role, LeaseValid: ns.Alive && b.node.LeaseValid(), Term: ns.Term,
+		State: webui.StateStandby, Role: ns.Role, LeaseValid: ns.Alive && b.node.LeaseValid(), Stalled: ns.Stalled, Term: ns.Term,
 		CommitIndex: ns.CommitIndex, AppliedIndex: ns.AppliedIndex, LastLogIndex: ns.LastLogIndex,
 		Transferring: ns.Transferring, StartedMillis: b.id.StartedMillis, NowMillis: b.now().UnixMilli(), Alarms: ns.Alarms,
 		Leader: b.leader(ns), Quorum: b.quorum(ns),

@@ -40,6 +40,8 @@ type NodeStatus struct {
 	SnapshotIndex                           uint64
 	LogBytes, SnapshotBytes, DiskFreeBytes  int64
 	Transferring                            bool
+	// Stalled: this leader has entries that do not commit for too long.
+	Stalled bool
 	// LeaderID and LeaderAddress are "" when no leader is known.
 	LeaderID, LeaderAddress string
 	// Peers lists every master of the Raft configuration, this one included, and those that are only entries of the

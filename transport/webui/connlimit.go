@@ -32,10 +32,21 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		}
 		ip := remoteIP(c)
 		if l.take(ip) {
+			l.boundBuffer(c)
 			return &limitedConn{Conn: c, release: sync.OnceFunc(func() { l.give(ip) })}, nil
 		}
 		l.refused()
 		_ = c.Close() // nothing was sent, and there is nobody to tell
+	}
+}
+
+// sendBuffer is what the kernel may hold of an answer for a reader that does not read. Left to itself it grows to some
+// megabytes for each connection, which takes whole lists in, out of reach of the deadlines.
+const sendBuffer = 128 << 10
+
+func (l *limitListener) boundBuffer(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetWriteBuffer(sendBuffer) // a connection that is broken already shows it at its first read
 	}
 }
 

@@ -1,6 +1,9 @@
 package webui
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // maxApplyLag is how many committed entries a STANDBY may have unapplied and still count as ready: about a second's
 // worth at the highest rate that the log reaches.
@@ -16,13 +19,15 @@ func HealthOf(st Status) Health {
 	}
 }
 
-// notReady gives the reason, or "" for a leader with a valid lease and for a follower in contact with its leader.
+// notReady gives the reason, or "" for a leader with a valid lease whose entries commit and for a follower in contact with its leader.
 func notReady(st Status) string {
 	switch {
 	case st.Role == RoleStopped:
 		return "this master is stopping"
 	case st.ClusterID == "":
 		return "the cluster has not been formed yet: not every master of the list has answered"
+	case st.State == StateAlive && st.LeaseValid && st.Stalled:
+		return stalledReason(st.Alarms)
 	case st.State == StateAlive && st.LeaseValid:
 		return ""
 	case st.State == StateAlive:
@@ -44,6 +49,19 @@ func notReady(st Status) string {
 		return fmt.Sprintf("%d committed entries are not applied yet", st.CommitIndex-st.AppliedIndex)
 	}
 	return ""
+}
+
+// stalledAlarm begins the alarm of a node about entries that it does not commit.
+const stalledAlarm = "entries are not committed"
+
+// stalledReason is the node's own words where it has raised the alarm already.
+func stalledReason(alarms []string) string {
+	for _, a := range alarms {
+		if strings.HasPrefix(a, stalledAlarm) {
+			return a
+		}
+	}
+	return stalledAlarm + ": this leader changes nothing although it holds its lease"
 }
 
 // LeaderAnswer is the body of /leader and /v1/leader.

@@ -22,6 +22,11 @@ func TestReadiness(t *testing.T) {
 		{"elected, barrier not passed", leaderStatus, func(s *Status) { s.State = StateStandby; s.LeaseValid = false }, 503, 503, "not all committed entries"},
 		{"leader with a peer lost", leaderStatus, func(s *Status) { s.Quorum.Peers[1].Reachable = false; s.Quorum.Reachable = 2; s.Quorum.Tolerance = 0 }, 200, 200, ""},
 		{"alarms do not take a leader out", leaderStatus, func(s *Status) { s.Alarms = []string{"disk"} }, 200, 200, ""},
+		{"stalled leader (F6)", leaderStatus, func(s *Status) { s.Stalled = true }, 503, 200, "entries are not committed"},
+		{"stalled leader with its alarm (F6)", leaderStatus, func(s *Status) {
+			s.Stalled, s.Alarms = true, []string{"disk", "entries are not committed: since 5 s"}
+		}, 503, 200, "entries are not committed: since 5 s"},
+		{"stalled standby (F6)", standbyStatus, func(s *Status) { s.Stalled = true }, 200, 503, ""},
 		{"standby", standbyStatus, nil, 200, 503, ""},
 		{"standby that is behind a little", standbyStatus, func(s *Status) { s.CommitIndex = 1000 }, 200, 503, ""},
 		{"standby that is far behind", standbyStatus, func(s *Status) { s.CommitIndex = 1_000_000 }, 503, 503, "not applied yet"},

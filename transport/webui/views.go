@@ -38,7 +38,9 @@ type Status struct {
 	State string `json:"state"`
 	Role  string `json:"role"`
 	// LeaseValid: this master is the leader and may act as one at this instant.
-	LeaseValid    bool   `json:"lease_valid"`
+	LeaseValid bool `json:"lease_valid"`
+	// Stalled: this leader has entries that do not commit, although it is in contact with a majority.
+	Stalled       bool   `json:"stalled"`
 	Term          uint64 `json:"term"`
 	CommitIndex   uint64 `json:"commit_index"`
 	AppliedIndex  uint64 `json:"applied_index"`
