@@ -41,7 +41,9 @@ func (n *Node) judge(h raftnet.Hello) raftnet.Hello {
 		}
 	}
 	mine := n.hello(h.Kind)
-	mine.Refused = refusal(mine, h)
+	if mine.Refused = refusal(mine, h); mine.Refused == "" {
+		mine.Refused = n.outsider(h)
+	}
 	return mine
 }
 
@@ -71,21 +73,6 @@ func refusal(mine, theirs raftnet.Hello) string {
 		return fmt.Sprintf("unknown kind of connection: %s", theirs.Kind)
 	}
 	return ""
-}
-
-// adopt lets a fresh node join the cluster whose leader has named it by its node id: it must be in the configuration.
-func (n *Node) adopt(h raftnet.Hello) error {
-	if n.ClusterID() != "" {
-		return nil
-	}
-	if err := n.store.JoinCluster(h.ClusterID, nil); err != nil {
-		n.log.Error("cannot join the cluster", "cluster_id", h.ClusterID, "error", err)
-		return err
-	}
-	n.log.Info("joined the cluster", "cluster_id", h.ClusterID, "named_by", h.NodeID, "address", h.Address)
-	n.peers.changed()
-	n.spawn(n.broadcastInfo)
-	return nil
 }
 
 // handleConn serves one incoming internal connection.

@@ -41,6 +41,7 @@ func (n *Node) startInstance() (*instance, error) {
 		Dial:    n.dialRaft,
 		Resolve: n.resolve,
 		Acked:   func(a raftnet.Ack) { n.lease.acked(a, n.cfg.BootTime()) },
+		Admit:   func(command any) error { return n.admitTerm(in, command) },
 		Inspect: func(rpc raft.RPC) bool { return n.inspect(in, rpc) },
 		MayCampaign: func() error {
 			return n.store.Health() // a node that cannot write its log must not lead

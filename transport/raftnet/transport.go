@@ -49,6 +49,9 @@ type TransportConfig struct {
 	// Inspect sees each incoming RPC but heartbeats, before raft does, one at a time. It returns true when it has
 	// answered the RPC itself; then raft never sees it.
 	Inspect func(raft.RPC) bool
+	// Admit is asked about each incoming RPC, heartbeats too, before anybody else sees it; an error is the answer in
+	// raft's place. It is called from many goroutines.
+	Admit func(command any) error
 	// MayCampaign is asked before a vote is requested; an error is what raft gets instead of the peer's answer.
 	MayCampaign func() error
 	// Now is the boot clock.
@@ -150,6 +153,12 @@ func (t *Transport) forward() {
 }
 
 func (t *Transport) dropped(rpc raft.RPC) bool {
+	if t.cfg.Admit != nil {
+		if err := t.cfg.Admit(rpc.Command); err != nil {
+			Refuse(rpc, err)
+			return true
+		}
+	}
 	if t.cfg.Faults.Deliver == nil {
 		return false
 	}
