@@ -12,10 +12,11 @@ const (
 	alarmFresh   = "fresh "
 	alarmForeign = "foreign "
 	alarmLists   = "lists "
+	alarmTwin    = "twin "
 )
 
 func (n *Node) clearAlarms(addr string) {
-	for _, topic := range []string{alarmFresh, alarmForeign, alarmLists} {
+	for _, topic := range []string{alarmFresh, alarmForeign, alarmLists, alarmTwin} {
 		n.alarms.clear(topic + addr)
 	}
 }

@@ -16,11 +16,18 @@ import (
 var (
 	errVoteHeld    = errors.New("just started: the leader of before may still have a lease that this node granted")
 	errStaleTarget = errors.New("leadership transfer from a master that is not this node's leader, or no longer")
+	errTwin        = errors.New("another process with this node id is at another address: a data directory was copied")
 	errRepairing   = errors.New("the end of this node's log contradicts the snapshot: repairing, ask again")
 )
 
 // inspect sees incoming RPCs before raft does and answers those that raft must not see.
 func (n *Node) inspect(in *instance, rpc raft.RPC) bool {
+	if h, ok := rpc.Command.(raft.WithRPCHeader); ok {
+		if r := h.GetRPCHeader(); n.isTwin(string(r.ID), string(r.Addr)) {
+			raftnet.Refuse(rpc, errTwin)
+			return true
+		}
+	}
 	switch c := rpc.Command.(type) {
 	case *raft.RequestVoteRequest:
 		if !c.LeadershipTransfer && n.voteHeld(in) {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"sort"
 	"sync"
@@ -68,16 +69,52 @@ func (t *peerTable) update(addr string, change func(*peer)) {
 	}
 }
 
-// heard records a peer's word about itself. A node that was known at another address has moved.
-func (t *peerTable) heard(addr string, h raftnet.Hello) {
-	t.update(addr, func(p *peer) {
-		p.hello = h
-		for _, other := range t.byAddr {
-			if other != p && other.hello.NodeID == h.NodeID {
-				other.hello = raftnet.Hello{}
-			}
+// heard records a peer's word about itself, and the connection on which it came when that is new (else nil). A node that
+// was known at another address has moved, unless it is still there: then this is another process with a copy of its data
+// (*twinError), and nothing changes. contact: raft was in touch a moment ago with the node at the known address.
+func (t *peerTable) heard(addr string, h raftnet.Hello, w *watchConn, contact bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.byAddr[addr]
+	if p == nil {
+		return nil
+	}
+	for _, other := range t.byAddr {
+		if other != p && other.hello.NodeID == h.NodeID && other.isThere(h.BootID, contact) {
+			return &twinError{nodeID: h.NodeID, known: other.addr, other: addr}
 		}
-	})
+	}
+	for _, other := range t.byAddr {
+		if other != p && other.hello.NodeID == h.NodeID {
+			other.hello = raftnet.Hello{}
+		}
+	}
+	p.hello = h
+	if w != nil {
+		p.conn = w
+	}
+	t.notify()
+	return nil
+}
+
+// isThere tells whether a process other than that of the boot id is still at this address.
+func (p *peer) isThere(bootID string, contact bool) bool {
+	known := p.hello.BootID
+	switch {
+	case known == bootID:
+		return false // one process under two names
+	case p.conn != nil:
+		return true
+	}
+	return contact && p.goneBoot != known && p.leftBoot != known
+}
+
+// twinError: two processes have one node id, because a data directory was copied.
+type twinError struct{ nodeID, known, other string }
+
+// Error names the node and both addresses.
+func (e *twinError) Error() string {
+	return fmt.Sprintf("two masters have the node id %s: %s and %s", e.nodeID, e.known, e.other)
 }
 
 func (t *peerTable) notify() {

@@ -50,7 +50,8 @@ func (n *Node) keepWatch(addr string, poke <-chan struct{}) {
 			continue
 		}
 		n.peers.update(addr, func(p *peer) { p.problem = err.Error() })
-		if !n.wanted(addr) {
+		var twin *twinError // is watched for as long as it is there, wherever that is
+		if !errors.As(err, &twin) && !n.wanted(addr) {
 			n.peers.remove(addr)
 			n.clearAlarms(addr)
 			return
@@ -77,6 +78,7 @@ func (n *Node) dialWatch(addr string, timeout time.Duration) (*watchConn, error)
 		err = n.checkAnswer(addr, theirs)
 	}
 	if err != nil {
+		n.noteTwin(addr, theirs)
 		n.logRefusal(addr, theirs, err)
 		if c != nil {
 			err = errors.Join(err, c.Close())
@@ -87,7 +89,10 @@ func (n *Node) dialWatch(addr string, timeout time.Duration) (*watchConn, error)
 		return nil, ErrStopped
 	}
 	w := newWatchConn(c, theirs)
-	n.peers.heard(addr, theirs)
+	if err := n.heard(addr, theirs, w); err != nil {
+		n.removeConn(c)
+		return nil, err
+	}
 	return w, nil
 }
 
@@ -190,8 +195,9 @@ func (n *Node) fromWatched(addr string, w *watchConn, m raftnet.WatchMessage) {
 	case *raftnet.Info:
 		if m.Hello.NodeID == w.peer.NodeID && m.Hello.BootID == w.peer.BootID {
 			n.noteTrouble(addr, &m.Hello)
-			n.peers.heard(addr, m.Hello)
-			n.consider(m.Hello)
+			if err := n.heard(addr, m.Hello, nil); err == nil {
+				n.consider(m.Hello)
+			}
 		}
 	case *raftnet.Goodbye:
 		n.log.Info("a master stops in order", "node_id", w.peer.NodeID, "address", addr, "term", m.Term)
@@ -226,6 +232,7 @@ func (n *Node) serveWatch(c net.Conn, theirs raftnet.Hello) {
 }
 
 func (n *Node) fromWatcher(w *watchConn, m raftnet.WatchMessage) {
+	twin := n.isTwin(w.peer.NodeID, w.peer.Address)
 	switch m := m.(type) {
 	case *raftnet.Ask:
 		a := n.answer(*m)
@@ -233,11 +240,13 @@ func (n *Node) fromWatcher(w *watchConn, m raftnet.WatchMessage) {
 			n.log.Debug("answer not delivered", "to", w.peer.NodeID, "error", err)
 		}
 	case *raftnet.Campaign:
-		if n.inConfiguration(w.peer.NodeID) {
+		if !twin && n.inConfiguration(w.peer.NodeID) {
 			n.sawVoteRequest(m.Term)
 		}
 	case *raftnet.DigestReport:
-		n.digests.reported(w.peer.NodeID, *m)
+		if !twin {
+			n.digests.reported(w.peer.NodeID, *m)
+		}
 	}
 }
 
