@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"go.uber.org/goleak"
 
+	"raftmaster/cluster/node"
 	"raftmaster/fsm"
 	"raftmaster/transport/webui"
 )
@@ -116,6 +117,21 @@ func TestF6AlarmsAndStallReachHealth(t *testing.T) {
 	n.set(func(s *NodeStatus) { s.Stalled, s.Alarms = false, nil })
 	if h := webui.HealthOf(b.Brief()); !h.Ready {
 		t.Errorf("after the stall: %+v", h)
+	}
+}
+
+// stalledRaft is a Raft node of which only the state is asked.
+type stalledRaft struct{ RaftNode }
+
+func (stalledRaft) Status() node.Status {
+	return node.Status{Role: node.RoleLeader, Stalled: true, Alarms: []string{"entries are not committed"}}
+}
+
+// TestF6NodeOfPassesTheStallOn: the adapter loses neither the stall nor its alarm.
+func TestF6NodeOfPassesTheStallOn(t *testing.T) {
+	s := NodeOf(stalledRaft{}, func() bool { return true }).Status()
+	if !s.Stalled || !slices.Equal(s.Alarms, []string{"entries are not committed"}) {
+		t.Errorf("%+v", s)
 	}
 }
 
