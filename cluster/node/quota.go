@@ -16,8 +16,8 @@ const (
 	// maxWatches bounds watch connections, of one node id and of all.
 	maxWatchesPerNode = 8
 	maxWatches        = 128
-	// maxCallConns bounds calls. Those of one node may well be more than are answered at once: the rest is told so.
-	maxCallConnsPerNode = 2 * raftnet.MaxCalls
+	// maxCallConns bounds calls, of one node id and of all; how many are answered at once is raftnet.MaxCalls.
+	maxCallConnsPerNode = 8
 	maxCallConns        = 128
 	// maxRaftConns bounds raft connections, of one node id and of all.
 	maxRaftConnsPerNode = 64
