@@ -24,6 +24,7 @@ type appSoft struct {
 	lastAnswer time.Time
 	pause      probePause
 	probing    bool // a fresh connection is tried, or will be when the pause after a failure is over
+	silent     bool // it is probed until it is heard of: it did not answer after a take-over
 	asking     bool
 	confirming bool
 	targeting  int  // commands that set its targets and are not applied yet
@@ -54,11 +55,14 @@ func (c *Core) appSoft(id string, addr sparkmsg.Address, families sparkmsg.Famil
 // registerApplication handles RegisterApplication (B-100 to B-102). A standby stays silent: the driver tries all masters
 // and takes the first answer (B-107).
 func (c *Core) registerApplication(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterApplication) {
-	if !c.leader {
-		return
-	}
 	desc := m.AppDescription
 	addr, err := refAddress(m.Driver)
+	if !c.leader {
+		if err == nil {
+			c.learnReachAhead(addr, endpointAppClient)
+		}
+		return
+	}
 	if err == nil && desc == nil {
 		err = errors.New("the message carries no application description")
 	}
@@ -140,7 +144,7 @@ func (c *Core) applicationRegistered(conn Conn, families sparkmsg.FamilySet, add
 }
 
 func (c *Core) appAttached(a *appSoft) {
-	a.attached, a.away, a.lastAnswer, a.pause = true, false, c.now(), 0
+	a.attached, a.away, a.silent, a.lastAnswer, a.pause = true, false, false, c.now(), 0
 	if a.await != nil {
 		a.await.stop()
 		a.await, c.lastAttach = nil, c.now()

@@ -29,10 +29,11 @@ type Core struct {
 	timers   timerHeap
 	timerSeq uint64
 
-	workers map[string]*workerSoft // by worker id
-	apps    map[string]*appSoft    // by application id
-	reached map[sparkmsg.Address]bool
-	gone    map[string]bool // applications that end because their driver is gone: nobody is to be told
+	workers  map[string]*workerSoft // by worker id
+	apps     map[string]*appSoft    // by application id
+	reached  map[sparkmsg.Address]bool
+	reaching int             // questions of learnReach that are open
+	gone     map[string]bool // applications that end because their driver is gone: nobody is to be told
 
 	dropped bool // messages were dropped in a lapse of the lease
 

@@ -105,3 +105,124 @@ func TestF10_NamesCannotForgeLogLines(t *testing.T) {
 		t.Error("the name is not shown")
 	}
 }
+
+// F10: a worker's id does not move to whoever names it, as long as its holder answers where it is known.
+func TestF10_IDOfALivingWorkerDoesNotMove(t *testing.T) {
+	yes := func(sparkmsg.Message) (sparkmsg.Message, error) { return &sparkmsg.Boolean{Value: true}, nil }
+	for name, change := range map[string]func(*sparkmsg.RegisterWorker){
+		"host":    func(m *sparkmsg.RegisterWorker) { m.Host = "thief" },
+		"port":    func(m *sparkmsg.RegisterWorker) { m.Port++ },
+		"address": func(m *sparkmsg.RegisterWorker) { m.Worker.Address = &sparkmsg.Address{Host: "thief", Port: 9} },
+	} {
+		w := newWorld(t)
+		fw := w.joined(1)
+		fw.conn.answer = yes
+		m := fw.registration()
+		change(m)
+		thief := w.conn(*m.Worker.Address)
+		w.core.OneWay(thief, m.Worker.Address, famE, m)
+		w.settle()
+		wantLen(t, "refusals of another "+name, pushed[*sparkmsg.RegisterWorkerFailed](thief), 1)
+		wantLen(t, "RegisterWorker commands", committed[fsm.RegisterWorker](w), 1)
+		// A new leader has no connection of it yet, and asks at its address.
+		w.failover()
+		fw.online()
+		thief = w.conn(*m.Worker.Address)
+		w.core.OneWay(thief, m.Worker.Address, famE, m)
+		w.settle()
+		wantLen(t, "refusals of another "+name+" after a take-over", pushed[*sparkmsg.RegisterWorkerFailed](thief), 1)
+		if e := fw.entry(); e.Address != toFSMAddress(fw.addr) || e.Host != fw.host {
+			t.Errorf("the worker is at %+v now", e.Address)
+		}
+	}
+}
+
+// F10: an id whose holder does not answer any more may move.
+func TestF10_IDOfAnUnreachableWorkerMoves(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	old := fw.addr
+	w.failover()
+	w.net.reach[old] = ProbeRefused
+	fw.addr = sparkmsg.Address{Host: "elsewhere", Port: 9}
+	fw.online()
+	fw.register()
+	wantLen(t, "refusals", pushed[*sparkmsg.RegisterWorkerFailed](fw.conn), 0)
+	if e := fw.entry(); e.Address != toFSMAddress(fw.addr) {
+		t.Errorf("the worker is at %+v", e.Address)
+	}
+}
+
+// F9: what died with the last leader is noticed in seconds by a master that has reached it before.
+func TestF9_PeersThatDiedWithTheLeaderAreGoneSoon(t *testing.T) {
+	for _, reached := range []bool{true, false} {
+		w := newWorld(t)
+		fw, alive := w.joined(1), w.joined(2)
+		a := w.joinedApp(1, maxCores(2))
+		w.beating = w.beating[1:]
+		// The next leader has seen them register while it stood by.
+		next := testConfig()
+		next.NodeID = "m2"
+		old, lease := w.core, w.lease
+		w.newCore(next)
+		if reached {
+			fw.online()
+			a.online()
+			fw.register()
+			a.say(&sparkmsg.RegisterApplication{AppDescription: a.desc, Driver: sparkmsg.EndpointRef{Name: "AppClient", Address: &a.addr}})
+		}
+		w.settle()
+		*lease = false
+		old.Deposed(w.term)
+		w.term++
+		w.net.reach[fw.addr], w.net.reach[a.addr] = ProbeRefused, ProbeRefused
+		w.net.attached = map[sparkmsg.Address]bool{}
+		w.elect()
+		alive.online()
+		alive.schedulerState()
+		w.advance(answerPatience - 1)
+		fw.wantState(fsm.WorkerAlive)
+		a.wantState(fsm.AppRunning)
+		w.advance(2 * probeEvery)
+		if reached {
+			fw.wantState(fsm.WorkerDead)
+			a.wantState(fsm.AppFailed)
+		} else { // a refusal by an address that this master never reached proves nothing (proxies, firewalls)
+			fw.wantState(fsm.WorkerAlive)
+			a.wantState(fsm.AppRunning)
+		}
+		alive.wantState(fsm.WorkerAlive)
+	}
+}
+
+// F9: a peer to which MasterChanged was delivered, and which dies before it answers, counts as reached.
+func TestF9_DeliveryTeachesTheReach(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	a := w.joinedApp(1)
+	w.beating = nil
+	w.failover()
+	fw.online()
+	a.online()
+	w.net.attached[fw.addr] = true
+	w.advance(2 * firstRepeat)
+	w.net.attached = map[sparkmsg.Address]bool{}
+	w.net.reach[fw.addr], w.net.reach[a.addr] = ProbeRefused, ProbeRefused
+	w.advance(answerPatience)
+	fw.wantState(fsm.WorkerDead)
+	a.wantState(fsm.AppFailed)
+}
+
+// F9: what a standby asks at the wish of its peers is bounded.
+func TestF9_StandbyAsksFewAtOnce(t *testing.T) {
+	w := newStandby(t)
+	for n := range 3 * maxReachAhead {
+		fw := w.worker(n)
+		delete(w.net.reach, fw.addr) // no answer yet
+		fw.register()
+	}
+	wantLen(t, "open questions", w.net.open, maxReachAhead)
+	if n := len(w.core.reached); n > maxReachAhead {
+		t.Errorf("%d addresses are remembered", n)
+	}
+}

@@ -17,6 +17,12 @@ const (
 	probeEvery = 5 * time.Second
 	// probeTimeout bounds one question on a fresh connection.
 	probeTimeout = 3 * time.Second
+	// answerPatience is how long a peer may take to answer MasterChanged before it is asked on a fresh connection.
+	answerPatience = 5 * time.Second
+	// maxReachAhead bounds what a standby asks at once, and maxReached what it remembers: its peers need no commit to
+	// make it ask.
+	maxReachAhead = 64
+	maxReached    = 16384
 	// maxScan bounds the time between two looks at all clocks.
 	maxScan = time.Second
 )
@@ -327,7 +333,7 @@ func (c *Core) checkApp(a *appSoft) {
 		a.probing = true
 		c.after(a.pause.next(), func() {
 			a.probing = false
-			if c.apps[a.id] == a && a.away {
+			if c.apps[a.id] == a && (a.away || a.silent) {
 				c.checkApp(a)
 			}
 		})
@@ -353,11 +359,41 @@ func (c *Core) learnReach(addr sparkmsg.Address, endpoint string) {
 		return
 	}
 	c.reached[addr] = false
+	c.reaching++
 	c.deps.Network.Probe(addr, endpoint, probeTimeout, func(r ProbeResult) {
+		c.reaching--
 		if r == ProbeTrue {
 			c.reached[addr] = true
 			return
 		}
 		delete(c.reached, addr) // asked again when the peer attaches the next time
 	})
+}
+
+// learnReachAhead does the same while this master stands by, since peers register with every master: when it leads, what
+// died together with its predecessor refuses, and that counts at once.
+func (c *Core) learnReachAhead(addr sparkmsg.Address, endpoint string) {
+	if known := c.reached[addr]; known || c.reaching >= maxReachAhead || len(c.reached) >= maxReached {
+		return
+	}
+	c.learnReach(addr, endpoint)
+}
+
+// probeSilent asks, on fresh connections, the peers that have not answered MasterChanged in good time. No connection of
+// theirs can close, so that nothing else would notice before the long time-outs that they died with the last leader.
+func (c *Core) probeSilent() {
+	view := c.view()
+	for _, id := range sortedKeys(c.workers) {
+		w := c.workers[id]
+		if known := view.Worker(id); known == nil || !known.Live() || w.await == nil || w.attached || w.lastSeen.After(w.await.since) {
+			continue
+		}
+		c.checkWorkerAlive(w)
+	}
+	for _, id := range sortedKeys(c.apps) {
+		if a := c.apps[id]; a.await != nil && !a.attached {
+			a.silent = true
+			c.checkApp(a)
+		}
+	}
 }

@@ -341,6 +341,7 @@ func TestG05_DuplicateRegistrationRefreshesTheFacts(t *testing.T) {
 	a := w.joinedApp(1, maxCores(2))
 	fw.runAll()
 	fw.cores, fw.memory, fw.url = 8, 16384, "http://elsewhere:8081"
+	fw.conn.answer = func(sparkmsg.Message) (sparkmsg.Message, error) { return nil, errors.New("connection closed") }
 	fw.addr.Port++
 	fw.online()
 	fw.register()

@@ -56,6 +56,7 @@ func (c *Core) takeOver() {
 		return true
 	})
 	c.resendOwed(view)
+	c.after(answerPatience, c.probeSilent)
 }
 
 // remind repeats MasterChanged to a driver that has just acknowledged it. What an earlier leader wrote before it lost
@@ -84,7 +85,7 @@ func (c *Core) awaitWorker(w *workerSoft) {
 	w.await = &awaited{since: now, deadline: now.Add(c.cfg.RecoveryTimeout), interval: firstRepeat}
 	first := c.sendMasterChanged(w.addr, endpointWorker, w.fam)
 	w.listSeq = first
-	c.repeatMasterChanged(w.await, func() { c.sendMasterChanged(w.addr, endpointWorker, w.fam) })
+	c.repeatMasterChanged(w.await, func() { c.callAgain(w.addr, endpointWorker, w.fam) })
 }
 
 func (c *Core) awaitApp(a *appSoft) {
@@ -94,7 +95,16 @@ func (c *Core) awaitApp(a *appSoft) {
 	now := c.now()
 	a.await = &awaited{since: now, deadline: a.lastAnswer.Add(c.cfg.AppTimeout), interval: firstRepeat}
 	c.sendMasterChanged(a.addr, endpointAppClient, a.fam)
-	c.repeatMasterChanged(a.await, func() { c.sendMasterChanged(a.addr, endpointAppClient, a.fam) })
+	c.repeatMasterChanged(a.await, func() { c.callAgain(a.addr, endpointAppClient, a.fam) })
+}
+
+// callAgain repeats MasterChanged. Where it found a connection this master finds out whether it can open one as well,
+// before the peer can die unnoticed.
+func (c *Core) callAgain(to sparkmsg.Address, endpoint string, fam sparkmsg.Family) {
+	c.sendMasterChanged(to, endpoint, fam)
+	if c.deps.Network.Attached(to) {
+		c.learnReach(to, endpoint)
+	}
 }
 
 func (c *Core) repeatMasterChanged(a *awaited, send func()) {

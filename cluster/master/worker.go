@@ -59,6 +59,9 @@ func (c *Core) registerWorker(conn Conn, families sparkmsg.FamilySet, m *sparkms
 	fam := pickFamily(families)
 	if !c.leader {
 		conn.Push(endpointWorker, fam, &sparkmsg.MasterInStandby{})
+		if addr, err := refAddress(m.Worker); err == nil {
+			c.learnReachAhead(addr, endpointWorker)
+		}
 		return
 	}
 	addr, err := refAddress(m.Worker)
@@ -76,7 +79,16 @@ func (c *Core) registerWorker(conn Conn, families sparkmsg.FamilySet, m *sparkms
 		c.workerRegistered(conn, families, m, addr, true)
 		return
 	}
-	holder := view.WorkerByAddress(toFSMAddress(addr))
+	if known != nil && known.Live() && !samePlace(known, m, addr) {
+		c.settleID(conn, families, m, addr, known)
+		return
+	}
+	c.takeAddress(conn, families, m, addr)
+}
+
+// takeAddress goes on with a registration whose id is settled.
+func (c *Core) takeAddress(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterWorker, addr sparkmsg.Address) {
+	holder := c.view().WorkerByAddress(toFSMAddress(addr))
 	if holder == nil || holder.ID == m.ID {
 		c.proposeWorker(conn, families, m, addr, "")
 		return
@@ -95,6 +107,40 @@ func checkWorker(m *sparkmsg.RegisterWorker) error {
 		return fmt.Errorf("worker %s offers %d cores and %d MiB; neither may be negative", m.ID, m.Cores, m.Memory)
 	}
 	return nil
+}
+
+// samePlace tells whether a registration names the place where the live worker of that id is.
+func samePlace(w *fsm.Worker, m *sparkmsg.RegisterWorker, addr sparkmsg.Address) bool {
+	return w.Host == m.Host && w.Port == int(m.Port) && w.Address == toFSMAddress(addr)
+}
+
+// settleID decides whether a live worker's id may move to another place. An id is that of one process, which cannot move
+// by itself: as long as it answers where it is known, the newcomer is somebody else.
+func (c *Core) settleID(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterWorker, addr sparkmsg.Address, known *fsm.Worker) {
+	term, old := c.term, fromFSMAddress(known.Address)
+	settle := func(lives bool) {
+		switch {
+		case !c.leader || c.term != term:
+		case lives:
+			c.refuseWorker(conn, families, m.ID, fmt.Sprintf("the worker %s lives at %s", m.ID, old))
+		default:
+			c.takeAddress(conn, families, m, addr)
+			c.flush()
+		}
+	}
+	soft := c.workers[m.ID]
+	switch {
+	case soft == nil || soft.conn == nil: // not heard of in this term
+		c.deps.Network.Probe(old, endpointWorker, holderTimeout, func(r ProbeResult) { settle(r == ProbeTrue) })
+	case soft.conn.ID() == conn.ID():
+		settle(false)
+	default:
+		soft.conn.Ask(endpointVerifier, soft.fam, &sparkmsg.CheckExistence{Name: endpointWorker}, holderTimeout,
+			func(answer sparkmsg.Message, err error) {
+				yes, ok := answer.(*sparkmsg.Boolean)
+				settle(err == nil && ok && yes.Value)
+			})
+	}
 }
 
 // settleAddress decides whether a worker may take the address of another one (B-015, B-016): only a first worker that
