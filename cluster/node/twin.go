@@ -37,8 +37,12 @@ func (n *Node) noteTwin(addr string, theirs raftnet.Hello) {
 	n.alarms.put(alarmTwin+addr, text)
 }
 
-// isTwin tells whether a node that calls itself by an address is known, at this moment, to be at another one.
+// isTwin tells whether a node that calls itself by an address is known, at this moment, to be at another one. Who names no
+// address is taken for the one that is known.
 func (n *Node) isTwin(nodeID, address string) bool {
+	if address == "" {
+		return false
+	}
 	if nodeID == n.nodeID {
 		return address != n.cfg.Self
 	}
