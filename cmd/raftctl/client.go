@@ -150,7 +150,7 @@ func decode(resp *http.Response, v any) error {
 		return e
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("this is no raftmaster, or another release: %w", err)
+		return errors.New("this is no raftmaster, or one of another release: its answer cannot be read")
 	}
 	return nil
 }
@@ -293,8 +293,14 @@ func noLeaderError(s survey) error {
 	}
 	lines := []string{"the cluster has no leader"}
 	voters := map[string]bool{}
-	needed := 0
+	needed, members := 0, 0
+	var strangers []webui.Status
 	for _, a := range up {
+		if isStranger(a.value) {
+			strangers = append(strangers, a.value)
+		} else {
+			members++
+		}
 		needed = max(needed, a.value.Quorum.Needed)
 		for _, p := range a.value.Quorum.Peers {
 			if p.Voter {
@@ -312,11 +318,17 @@ func noLeaderError(s survey) error {
 		}
 	}
 	lines = append(lines, "  answered:   "+orNone(yes), "  no answer:  "+orNone(no))
+	for _, st := range strangers {
+		lines = append(lines, fmt.Sprintf("  no member:  %s (node %s): it was removed, or never added, and is no voter", clean(st.Address), clean(st.NodeID)))
+	}
 	switch {
 	case len(voters) == 0:
 		lines = append(lines, "next: the cluster has not been formed; start every master of the list with the same --cluster")
-	case len(up) < needed:
-		lines = append(lines, fmt.Sprintf("next: %d of %d voters answered and %d are needed; start the missing ones, or add their --endpoints", len(up), len(voters), needed))
+	case members == 0:
+		lines = append(lines, fmt.Sprintf("next: ask the members: give the web UI of one of the voters as --endpoints. To take %s in again: raftctl peers add %s@%s there; else stop it",
+			clean(strangers[0].Address), clean(strangers[0].NodeID), clean(strangers[0].Address)))
+	case members < needed:
+		lines = append(lines, fmt.Sprintf("next: %d of %d voters answered and %d are needed; start the missing ones, or add their --endpoints", members, len(voters), needed))
 	default:
 		lines = append(lines, "next: a majority is up, so an election should end within seconds; watch it with: raftctl events --follow")
 	}

@@ -168,7 +168,13 @@ func hashTable(w io.Writer, res hashResult) {
 		row(w, m.Node, m.Index, m.Digest, m.Endpoint)
 	}
 	for _, e := range res.Errors {
-		row(w, "?", "-", e.Error, e.Endpoint)
+		row(w, "?", "-", "-", e.Endpoint)
+	}
+	for i, e := range res.Errors {
+		if i == 0 {
+			fmt.Fprintln(w)
+		}
+		row(w, "No answer", e.Endpoint+": "+e.Error)
 	}
 	if res.Same {
 		fmt.Fprintf(w, "\n%d masters, equal states\n", len(res.Masters))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -23,15 +24,17 @@ type statusResult struct {
 	Endpoints []endpointResult `json:"endpoints"`
 	// Statuses are those of the masters that answered, in the order of the endpoints.
 	Statuses []webui.Status `json:"statuses"`
+	// Problem says that the masters are not of one cluster, or that more than one of them leads; else empty.
+	Problem string `json:"problem"`
 }
 
 func (a *app) status(ctx context.Context) error {
-	s := a.client.survey(ctx)
+	s, problem := a.client.settledSurvey(ctx)
 	best := s.best()
 	if best == nil {
 		return nobodyError(s)
 	}
-	res := statusResult{Statuses: []webui.Status{}}
+	res := statusResult{Statuses: []webui.Status{}, Problem: problem}
 	for _, x := range s.answers {
 		e := endpointResult{Endpoint: x.endpoint, OK: x.err == nil}
 		if x.err != nil {
@@ -48,6 +51,9 @@ func (a *app) status(ctx context.Context) error {
 	if err := a.print.value(res, func(w io.Writer) { statusTable(w, s, best) }); err != nil {
 		return err
 	}
+	if problem != "" {
+		return coded(exitUnhealthy, "%s", problem)
+	}
 	return a.verdict(ctx, s)
 }
 
@@ -56,8 +62,8 @@ func (a *app) verdict(ctx context.Context, s survey) error {
 	if _, err := a.client.findLeader(ctx, s); err != nil {
 		return err
 	}
-	if n := len(s.answers) - len(s.answered()); n > 0 {
-		return coded(exitUnhealthy, "%d of %d endpoints did not answer", n, len(s.answers))
+	if err := s.silent(); err != nil {
+		return err
 	}
 	for _, x := range s.answered() {
 		if x.value.Quorum.Tolerance < 0 {
@@ -74,7 +80,7 @@ func statusTable(w io.Writer, s survey, best *answer[webui.Status]) {
 	row(w, "MASTER", "STATE", "ROLE", "TERM", "COMMIT", "APPLIED", "UPTIME", "VERSION", "ENDPOINT")
 	for _, x := range s.answers {
 		if x.err != nil {
-			row(w, "?", "no answer", "-", "-", "-", "-", "-", shortError(x.err), x.endpoint)
+			row(w, "?", "no answer", "-", "-", "-", "-", "-", "-", x.endpoint)
 			continue
 		}
 		v := x.value
@@ -82,6 +88,11 @@ func statusTable(w io.Writer, s survey, best *answer[webui.Status]) {
 	}
 	v := best.value
 	fmt.Fprintln(w)
+	for _, x := range s.answers {
+		if x.err != nil {
+			row(w, "No answer", x.endpoint+": "+shortError(x.err))
+		}
+	}
 	row(w, "Answered by", v.Address+" ("+v.State+")")
 	row(w, "Cluster", v.ClusterURL+"  id "+v.ClusterID)
 	if v.Leader != nil {
@@ -131,19 +142,45 @@ func states(m map[string]int) string {
 
 // leader prints one word. The leader must confirm it: what a standby believes may be old.
 func (a *app) leader(ctx context.Context) error {
-	s := a.client.survey(ctx)
-	endpoint, err := a.client.findLeader(ctx, s)
+	l, err := a.askLeader(ctx)
 	if err != nil {
-		return err
-	}
-	var l webui.LeaderAnswer
-	if err := a.client.get(ctx, endpoint, "/v1/leader", &l); err != nil {
-		return err
-	}
-	if !l.IsLeader {
-		return coded(exitNoLeader, "the leadership of %s ended while it was being asked; try again", l.Node)
+		return a.failure(err)
 	}
 	return a.print.value(l, func(w io.Writer) { fmt.Fprintln(w, clean(l.Node)) })
+}
+
+// askLeader has the leader confirm itself.
+func (a *app) askLeader(ctx context.Context) (webui.LeaderAnswer, error) {
+	var l webui.LeaderAnswer
+	s, problem := a.client.settledSurvey(ctx)
+	if problem != "" {
+		return l, coded(exitUnhealthy, "%s", problem)
+	}
+	endpoint, err := a.client.findLeader(ctx, s)
+	if err != nil {
+		return l, err
+	}
+	if err := a.client.get(ctx, endpoint, "/v1/leader", &l); err != nil {
+		return l, err
+	}
+	if !l.IsLeader {
+		return l, coded(exitNoLeader, "the leadership of %s ended while it was being asked; try again", l.Node)
+	}
+	return l, nil
+}
+
+// failureResult is the JSON of a "leader" that found none.
+type failureResult struct {
+	IsLeader bool   `json:"is_leader"`
+	Error    string `json:"error"`
+}
+
+// failure prints the JSON of a failed "leader", so that a script always gets an object, and gives err back.
+func (a *app) failure(err error) error {
+	if !a.print.json {
+		return err
+	}
+	return errors.Join(err, a.print.value(failureResult{Error: err.Error()}, nil))
 }
 
 // healthResult is the JSON of "health".
@@ -151,6 +188,8 @@ type healthResult struct {
 	Healthy bool             `json:"healthy"`
 	Masters []masterHealth   `json:"masters"`
 	Errors  []endpointResult `json:"errors"`
+	// Problem is as in statusResult.
+	Problem string `json:"problem"`
 }
 
 type masterHealth struct {
@@ -170,12 +209,16 @@ func (a *app) health(ctx context.Context) error {
 		res.Masters = append(res.Masters, masterHealth{Endpoint: x.endpoint, Health: x.value})
 		res.Healthy = res.Healthy && x.value.Ready && len(x.value.Alarms) == 0
 	}
-	s := a.client.survey(ctx)
+	s, problem := a.client.settledSurvey(ctx)
 	if len(res.Masters) == 0 {
 		return nobodyError(s)
 	}
+	res.Problem, res.Healthy = problem, res.Healthy && problem == ""
 	if err := a.print.value(res, func(w io.Writer) { healthTable(w, res) }); err != nil {
 		return err
+	}
+	if problem != "" {
+		return coded(exitUnhealthy, "%s", problem)
 	}
 	if _, err := a.client.findLeader(ctx, s); err != nil {
 		return err
@@ -210,17 +253,21 @@ type versionsResult struct {
 	Masters map[string]string `json:"masters"`
 }
 
-// versions never fails for masters that do not answer: the client's own version is the answer.
+// versions prints the client's own version in any case. That nobody answers where nobody was named is no failure.
 func (a *app) versions(ctx context.Context) error {
 	res := versionsResult{Version: versionString(), Masters: map[string]string{}}
 	s := a.client.survey(ctx)
 	for _, x := range s.answered() {
 		res.Masters[x.value.Address] = x.value.Version
 	}
-	return a.print.value(res, func(w io.Writer) {
+	err := a.print.value(res, func(w io.Writer) {
 		row(w, "raftctl", res.Version)
 		for _, x := range s.answered() {
 			row(w, x.value.Address, x.value.Version)
 		}
 	})
+	if err != nil || !a.named {
+		return err
+	}
+	return s.silent()
 }

@@ -41,7 +41,7 @@ func (a *app) verbWith(use, what, short string, run func(ctx context.Context, ar
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.prepare(); err != nil {
+			if err := a.prepare(cmd); err != nil {
 				return err
 			}
 			return run(cmd.Context(), args[0])
@@ -50,7 +50,7 @@ func (a *app) verbWith(use, what, short string, run func(ctx context.Context, ar
 
 func (a *app) addPeerCommand() *cobra.Command {
 	var f changeFlags
-	nonVoter, wait := false, webui.DefaultPeerWait
+	nonVoter, force, wait := false, false, webui.DefaultPeerWait
 	cmd := a.verbWith("add", "NODE_ID@HOST:PORT", "Add a master: it gets the log first, and its vote when it holds it", func(ctx context.Context, arg string) error {
 		id, address, ok := strings.Cut(arg, "@")
 		if !ok || id == "" || address == "" {
@@ -59,15 +59,16 @@ func (a *app) addPeerCommand() *cobra.Command {
 		if wait <= 0 || wait > webui.MaxPeerWait {
 			return coded(exitUsage, "--wait %v: must be above 0 and at most %v", wait, webui.MaxPeerWait)
 		}
-		return a.addPeer(ctx, webui.AddPeerRequest{NodeID: id, Address: address, Voter: !nonVoter, WaitMillis: wait.Milliseconds()}, f)
+		return a.addPeer(ctx, webui.AddPeerRequest{NodeID: id, Address: address, Voter: !nonVoter, WaitMillis: wait.Milliseconds()}, f, force)
 	})
 	f.register(cmd)
 	cmd.Flags().BoolVar(&nonVoter, "non-voter", false, "give it no vote: raftctl peers promote does later")
+	cmd.Flags().BoolVar(&force, "force", false, "even if no master with that id has been heard of at that address")
 	cmd.Flags().DurationVar(&wait, "wait", wait, "how long it may take to catch up before it gets its vote")
 	return cmd
 }
 
-func (a *app) addPeer(ctx context.Context, req webui.AddPeerRequest, f changeFlags) error {
+func (a *app) addPeer(ctx context.Context, req webui.AddPeerRequest, f changeFlags, force bool) error {
 	what := fmt.Sprintf("add %s at %s as a voter", clean(req.NodeID), clean(req.Address))
 	if !req.Voter {
 		what = fmt.Sprintf("add %s at %s without a vote", clean(req.NodeID), clean(req.Address))
@@ -79,7 +80,11 @@ func (a *app) addPeer(ctx context.Context, req webui.AddPeerRequest, f changeFla
 		if r.DryRun = dry; !dry && r.Voter {
 			c = &slow
 		}
-		return post[webui.PeerChange](ctx, c, endpoint, "/v1/peers/add", r, peersLate)
+		plan, err := post[webui.PeerChange](ctx, c, endpoint, "/v1/peers/add", r, peersLate)
+		if err == nil && dry && !force {
+			err = a.checkAnnounced(ctx, endpoint, r.NodeID, r.Address)
+		}
+		return plan, err
 	})
 	if done == nil || err != nil {
 		return err
@@ -101,7 +106,11 @@ func (a *app) removePeerCommand() *cobra.Command {
 	force := false
 	cmd := a.verbWith("remove", "ID|ADDRESS", "Remove a master for good", func(ctx context.Context, arg string) error {
 		done, err := a.changePeers(ctx, f, "remove "+clean(arg), func(ctx context.Context, endpoint string, dry bool) (webui.PeerChange, error) {
-			return post[webui.PeerChange](ctx, a.client, endpoint, "/v1/peers/remove", webui.RemovePeerRequest{Peer: arg, Force: force, DryRun: dry}, peersLate)
+			peer, err := a.peerNamed(ctx, endpoint, arg)
+			if err != nil {
+				return webui.PeerChange{}, err
+			}
+			return post[webui.PeerChange](ctx, a.client, endpoint, "/v1/peers/remove", webui.RemovePeerRequest{Peer: peer, Force: force, DryRun: dry}, peersLate)
 		})
 		if done == nil || err != nil {
 			return err
@@ -128,7 +137,11 @@ func (a *app) promotePeerCommand() *cobra.Command {
 	var f changeFlags
 	cmd := a.verbWith("promote", "ID|ADDRESS", "Give a vote to a master that was added without one", func(ctx context.Context, arg string) error {
 		done, err := a.changePeers(ctx, f, "give a vote to "+clean(arg), func(ctx context.Context, endpoint string, dry bool) (webui.PeerChange, error) {
-			return post[webui.PeerChange](ctx, a.client, endpoint, "/v1/peers/promote", webui.PromotePeerRequest{Peer: arg, DryRun: dry}, peersLate)
+			peer, err := a.peerNamed(ctx, endpoint, arg)
+			if err != nil {
+				return webui.PeerChange{}, err
+			}
+			return post[webui.PeerChange](ctx, a.client, endpoint, "/v1/peers/promote", webui.PromotePeerRequest{Peer: peer, DryRun: dry}, peersLate)
 		})
 		if done == nil || err != nil {
 			return err
@@ -146,7 +159,7 @@ func (a *app) promotePeerCommand() *cobra.Command {
 // It gives nil after a dry run, which it has printed.
 func (a *app) changePeers(ctx context.Context, f changeFlags, what string,
 	call func(ctx context.Context, endpoint string, dry bool) (webui.PeerChange, error)) (*webui.PeerChange, error) {
-	endpoint, err := a.client.findLeader(ctx, a.client.survey(ctx))
+	endpoint, err := a.leaderToChange(ctx)
 	if err != nil {
 		return nil, err
 	}

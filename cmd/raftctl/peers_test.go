@@ -15,6 +15,7 @@ import (
 func changing(t *testing.T, out webui.PeerChange) (ms []*fakeMaster, done *[]any) {
 	t.Helper()
 	ms = newCluster(t)
+	ms[0].status.Quorum.Peers = append(ms[0].status.Quorum.Peers, webui.Peer{NodeID: "d4d4d4d4d4d4d4d4", Address: "d:7077"})
 	done = &[]any{}
 	ms[0].peers = func(req any) (webui.PeerChange, error) {
 		answer := out
@@ -35,21 +36,21 @@ func changing(t *testing.T, out webui.PeerChange) (ms []*fakeMaster, done *[]any
 }
 
 func TestPeersAdd(t *testing.T) {
-	ms, done := changing(t, webui.PeerChange{NodeID: "n4", Address: "d:7077", Voter: true, Reachable: true, Before: webui.VotesOf(2, 2), After: webui.VotesOf(3, 3)})
+	ms, done := changing(t, webui.PeerChange{NodeID: "d4d4d4d4d4d4d4d4", Address: "d:7077", Voter: true, Reachable: true, Before: webui.VotesOf(2, 2), After: webui.VotesOf(3, 3)})
 	e := endpoints(ms)
-	check(t, ctl(t, nil, "--endpoints", e, "peers", "add", "n4@d:7077", "--dry-run"), exitOK, "would add n4 at d:7077 as a voter", "nothing was changed",
+	check(t, ctl(t, nil, "--endpoints", e, "peers", "add", "d4d4d4d4d4d4d4d4@d:7077", "--dry-run"), exitOK, "would add d4d4d4d4d4d4d4d4 at d:7077 as a voter", "nothing was changed",
 		"2 of 2 voters in contact, 2 needed, tolerance left 0", "3 of 3 voters in contact, 2 needed, tolerance left 1")
-	check(t, ctl(t, nil, "--endpoints", e, "peers", "add", "n4@d:7077"), exitRefused, "--yes", "Add n4 at d:7077 as a voter?", "tolerance left 1")
+	check(t, ctl(t, nil, "--endpoints", e, "peers", "add", "d4d4d4d4d4d4d4d4@d:7077"), exitRefused, "--yes", "Add d4d4d4d4d4d4d4d4 at d:7077 as a voter?", "tolerance left 1")
 	if len(*done) != 0 {
 		t.Fatalf("done without a yes: %+v", *done)
 	}
-	check(t, ctl(t, nil, "--endpoints", endpoints(ms[1:]), "peers", "add", "n4@d:7077", "--wait", "90s", "--yes"), exitOK, "n4 at d:7077 is a voter", "undo: raftctl peers remove n4")
-	if diff := cmp.Diff([]any{webui.AddPeerRequest{NodeID: "n4", Address: "d:7077", Voter: true, WaitMillis: 90000}}, *done); diff != "" {
+	check(t, ctl(t, nil, "--endpoints", endpoints(ms[1:]), "peers", "add", "d4d4d4d4d4d4d4d4@d:7077", "--wait", "90s", "--yes"), exitOK, "d4d4d4d4d4d4d4d4 at d:7077 is a voter", "undo: raftctl peers remove d4d4d4d4d4d4d4d4")
+	if diff := cmp.Diff([]any{webui.AddPeerRequest{NodeID: "d4d4d4d4d4d4d4d4", Address: "d:7077", Voter: true, WaitMillis: 90000}}, *done); diff != "" {
 		t.Errorf("asked of the leader (-want +got):\n%s", diff)
 	}
-	ms, done = changing(t, webui.PeerChange{NodeID: "n4", Address: "d:7077", Before: webui.VotesOf(3, 3), After: webui.VotesOf(3, 3)})
-	r := ctlOn(t, terminal{interactive: true, in: strings.NewReader("y\n")}, nil, "--endpoints", endpoints(ms), "peers", "add", "n4@d:7077", "--non-voter")
-	check(t, r, exitOK, "Add n4 at d:7077 without a vote? [y/N]", "is a member without a vote", "raftctl peers promote n4")
+	ms, done = changing(t, webui.PeerChange{NodeID: "d4d4d4d4d4d4d4d4", Address: "d:7077", Before: webui.VotesOf(3, 3), After: webui.VotesOf(3, 3)})
+	r := ctlOn(t, terminal{interactive: true, in: strings.NewReader("y\n")}, nil, "--endpoints", endpoints(ms), "peers", "add", "d4d4d4d4d4d4d4d4@d:7077", "--non-voter")
+	check(t, r, exitOK, "Add d4d4d4d4d4d4d4d4 at d:7077 without a vote? [y/N]", "is a member without a vote", "raftctl peers promote d4d4d4d4d4d4d4d4")
 	if len(*done) != 1 || (*done)[0].(webui.AddPeerRequest).Voter {
 		t.Errorf("%+v", *done)
 	}
@@ -77,9 +78,9 @@ func TestPeersRemove(t *testing.T) {
 }
 
 func TestPeersPromote(t *testing.T) {
-	ms, done := changing(t, webui.PeerChange{NodeID: "n4", Address: "d:7077", Voter: true, Reachable: true, Before: webui.VotesOf(3, 3), After: webui.VotesOf(4, 4)})
-	check(t, ctl(t, nil, "--endpoints", endpoints(ms), "peers", "promote", "n4", "--yes"), exitOK, "n4 at d:7077 is a voter", "4 of 4 voters in contact, 3 needed", "undo: raftctl peers remove n4")
-	if diff := cmp.Diff([]any{webui.PromotePeerRequest{Peer: "n4"}}, *done); diff != "" {
+	ms, done := changing(t, webui.PeerChange{NodeID: "d4d4d4d4d4d4d4d4", Address: "d:7077", Voter: true, Reachable: true, Before: webui.VotesOf(3, 3), After: webui.VotesOf(4, 4)})
+	check(t, ctl(t, nil, "--endpoints", endpoints(ms), "peers", "promote", "d4d4d4d4d4d4d4d4", "--yes"), exitOK, "d4d4d4d4d4d4d4d4 at d:7077 is a voter", "4 of 4 voters in contact, 3 needed", "undo: raftctl peers remove d4d4d4d4d4d4d4d4")
+	if diff := cmp.Diff([]any{webui.PromotePeerRequest{Peer: "d4d4d4d4d4d4d4d4"}}, *done); diff != "" {
 		t.Errorf("asked of the leader (-want +got):\n%s", diff)
 	}
 }
@@ -100,7 +101,7 @@ func TestPeersErrors(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range []string{"add", "add n4", "add @d:7077", "add n4@", "add n4@d:1 --wait 0s", "add n4@d:1 --wait 1h", "remove", "remove a b", "promote"} {
+	for _, args := range []string{"add", "add d4d4d4d4d4d4d4d4", "add @d:7077", "add d4d4d4d4d4d4d4d4@", "add d4d4d4d4d4d4d4d4@d:1 --wait 0s", "add d4d4d4d4d4d4d4d4@d:1 --wait 1h", "remove", "remove a b", "promote"} {
 		check(t, ctl(t, map[string]string{"RAFTCTL_ENDPOINTS": "http://127.0.0.1:1"}, append([]string{"peers"}, strings.Fields(args)...)...), exitUsage)
 	}
 	ms := newCluster(t)

@@ -319,7 +319,15 @@ func TestPartial(t *testing.T) {
 	check(t, ctl(t, nil, "--endpoints", e, "status"), exitUnhealthy, "1 of 3 endpoints did not answer", "a:7077", dead)
 	check(t, ctl(t, nil, "--endpoints", e, "health"), exitUnhealthy, dead, "connection refused")
 	check(t, ctl(t, nil, "--endpoints", e, "events"), exitUnhealthy, dead)
-	check(t, ctl(t, nil, "--endpoints", e, "workers"), exitOK)
+	for _, verb := range []string{"workers", "apps", "executors", "peers list", "version"} {
+		check(t, ctl(t, nil, append([]string{"--endpoints", e}, strings.Fields(verb)...)...), exitUnhealthy, "1 of 3 endpoints did not answer: "+dead+" (", "a:7077")
+	}
+	r := ctl(t, nil, "--endpoints", e, "status")
+	for _, line := range strings.Split(r.out, "\n") {
+		if strings.HasPrefix(line, "?") && strings.Contains(line, "refused") {
+			t.Errorf("an error in a column of the table: %q", line)
+		}
+	}
 
 	ms[1].status.Quorum.Peers[0].Reachable = false
 	check(t, ctl(t, nil, "--endpoints", endpoints(ms), "health"), exitUnhealthy, "no contact with the leader")

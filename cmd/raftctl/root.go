@@ -40,6 +40,10 @@ type app struct {
 	tokenFile string
 	timeout   time.Duration
 
+	// named: the caller named endpoints, by flag or environment.
+	named bool
+	// silent is the failure of a list: endpoints that did not answer, or nil.
+	silent error
 	client *client
 	print  printer
 }
@@ -70,7 +74,7 @@ func newRoot(t terminal) *cobra.Command {
 	fs.StringVarP(&a.output, "output", "o", "table", "table or json")
 	fs.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long one answer may take")
 	fs.StringVar(&a.tokenFile, "token-file", "", "file with the admin token in its first line (RAFTCTL_TOKEN holds the token itself)")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded(exitUsage, "%w", err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded(exitUsage, "%w", plainFlagError(err)) })
 	root.AddCommand(
 		a.verb("status", "Show every master, the quorum and the totals", a.status),
 		a.verb("leader", "Print the leader's address", a.leader),
@@ -88,7 +92,7 @@ func newRoot(t terminal) *cobra.Command {
 // verb makes a command without arguments.
 func (a *app) verb(use, short string, run func(ctx context.Context) error) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		if err := a.prepare(); err != nil {
+		if err := a.prepare(cmd); err != nil {
 			return err
 		}
 		return run(cmd.Context())
@@ -96,7 +100,12 @@ func (a *app) verb(use, short string, run func(ctx context.Context) error) *cobr
 }
 
 // prepare checks the common flags.
-func (a *app) prepare() error {
+func (a *app) prepare(cmd *cobra.Command) error {
+	for _, name := range []string{"endpoints", "token-file"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.TrimSpace(f.Value.String()) == "" {
+			return coded(exitUsage, "--%s is given and empty: is a variable of your shell not set? give it a value, or leave the flag out", name)
+		}
+	}
 	if a.output != "table" && a.output != "json" {
 		return coded(exitUsage, "-o %s: must be table or json", a.output)
 	}
@@ -107,7 +116,7 @@ func (a *app) prepare() error {
 	if list == "" {
 		list, _ = a.term.lookupEnv("RAFTCTL_ENDPOINTS")
 	}
-	if strings.TrimSpace(list) == "" {
+	if a.named = strings.TrimSpace(list) != ""; !a.named {
 		list = defaultEndpoint
 	}
 	endpoints, err := parseEndpoints(list)

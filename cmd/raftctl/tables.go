@@ -15,6 +15,7 @@ import (
 // fromBest fetches a list from the leader, or without one from the master that knows the most, and says so.
 func fromBest[T any](ctx context.Context, a *app, path string, v *T) (endpoint string, err error) {
 	s := a.client.survey(ctx)
+	a.silent = s.silent()
 	endpoint, err = a.client.findLeader(ctx, s)
 	if err != nil {
 		best := s.best()
@@ -34,6 +35,14 @@ func fromBest[T any](ctx context.Context, a *app, path string, v *T) (endpoint s
 	return endpoint, nil
 }
 
+// listed prints a list. It is the whole list; yet when endpoints did not answer, that is said, and the exit code tells.
+func (a *app) listed(v any, table func(w io.Writer)) error {
+	if err := a.print.value(v, table); err != nil {
+		return err
+	}
+	return a.silent
+}
+
 // answeredBy puts the source below a table.
 func answeredBy(w io.Writer, src webui.Source, endpoint string) {
 	fmt.Fprintf(w, "\nanswered by %s (%s, term %d) at %s\n", clean(src.Node), clean(src.State), src.Term, endpoint)
@@ -45,7 +54,7 @@ func (a *app) peers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.print.value(v, func(w io.Writer) {
+	return a.listed(v, func(w io.Writer) {
 		row(w, "ADDRESS", "ROLE", "VOTER", "CONTACT", "LAST CONTACT", "LAG", "VERSION", "NODE ID", "PROBLEM")
 		for _, p := range v.Peers {
 			row(w, p.Address, p.Role, voter(p), yesNo(p.Reachable), age(p.LastContactMillis), number(p.Lag), p.Version, p.NodeID, p.Problem)
@@ -70,7 +79,7 @@ func (a *app) workers(ctx context.Context) error {
 		return err
 	}
 	now := time.Now().UnixMilli()
-	return a.print.value(v, func(w io.Writer) {
+	return a.listed(v, func(w io.Writer) {
 		row(w, "WORKER", "STATE", "ADDRESS", "CORES", "MEMORY", "EXECUTORS", "HEARTBEAT", "SPARK", "NOTE")
 		for _, x := range v.Workers {
 			row(w, x.ID, x.State, fmt.Sprintf("%s:%d", x.Host, x.Port), fmt.Sprintf("%d/%d", x.CoresUsed, x.Cores),
@@ -97,7 +106,7 @@ func (a *app) apps(ctx context.Context) error {
 		return err
 	}
 	now := time.Now().UnixMilli()
-	return a.print.value(v, func(w io.Writer) {
+	return a.listed(v, func(w io.Writer) {
 		row(w, "APPLICATION", "NAME", "STATE", "CORES", "EXECUTORS", "MEMORY/EXEC", "USER", "SUBMITTED", "DURATION", "NOTE")
 		for _, x := range v.Apps {
 			end := x.EndMillis
@@ -132,7 +141,7 @@ func (a *app) executors(ctx context.Context, appID string) error {
 		return err
 	}
 	now := time.Now().UnixMilli()
-	return a.print.value(v, func(w io.Writer) {
+	return a.listed(v, func(w io.Writer) {
 		row(w, "APPLICATION", "EXECUTOR", "STATE", "CORES", "MEMORY", "PROFILE", "AGE", "WORKER")
 		for _, x := range v.Executors {
 			row(w, x.AppID, x.ID, x.State, x.Cores, memory(x.MemoryMB), x.ProfileID, ago(now, x.StartMillis), x.WorkerID)

@@ -19,7 +19,7 @@ func (a *app) transferCommand() *cobra.Command {
 		return a.transfer(ctx, to, yes, dryRun)
 	})
 	fs := cmd.Flags()
-	fs.StringVar(&to, "to", "", "address or node id of the new leader (default: the one furthest ahead)")
+	fs.StringVar(&to, "to", "", "address, node id or unique host of the new leader (default: the one furthest ahead)")
 	fs.BoolVar(&yes, "yes", false, "do not ask")
 	fs.BoolVar(&dryRun, "dry-run", false, "check everything and change nothing")
 	return cmd
@@ -27,9 +27,11 @@ func (a *app) transferCommand() *cobra.Command {
 
 // transfer checks with a dry run first, so that the question names what will happen, then does it.
 func (a *app) transfer(ctx context.Context, to string, yes, dryRun bool) error {
-	s := a.client.survey(ctx)
-	endpoint, err := a.client.findLeader(ctx, s)
+	endpoint, err := a.leaderToChange(ctx)
 	if err != nil {
+		return err
+	}
+	if to, err = a.peerNamed(ctx, endpoint, to); err != nil {
 		return err
 	}
 	plan, err := a.postTransfer(ctx, endpoint, webui.TransferRequest{To: to, DryRun: true})
