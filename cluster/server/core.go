@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"raftmaster/cluster/admin"
 	"raftmaster/cluster/master"
 	"raftmaster/cluster/node"
@@ -67,15 +69,17 @@ func (s *Server) startCore(ln net.Listener) error {
 	if err := s.registerMetrics(); err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
-		s.svc.Run(s.ctx)
-	}()
+	members := newPreferred(s.cfg.Cluster)
+	s.wg.Go(func() { members.run(s.ctx) })
+	s.wg.Go(func() { s.svc.Run(s.ctx) })
 	s.mux = portmux.Serve(ln, portmux.Handlers{
-		Spark: rpc.ServeConn, Internal: s.counted(internal.Handle), HTTPHint: func() string { return s.webURL },
+		Preferred: members.has,
+		Spark:     rpc.ServeConn, Internal: s.counted(internal.Handle), HTTPHint: func() string { return s.webURL },
 	}, s.log.Named("port"))
-	return nil
+	return s.registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "raftmaster", Name: "silent_connections_dropped_total",
+		Help: "Connections to the cluster port that were closed because too many had not said who they are.",
+	}, func() float64 { return float64(s.mux.Dropped()) }))
 }
 
 func (s *Server) nodeConfig() node.Config {
