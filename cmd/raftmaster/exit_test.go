@@ -159,3 +159,21 @@ func TestDevCleansUpInAHurry(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, b.log.String())
 	}
 }
+
+// A data directory of another cluster is found out after the start, and ends with 2 as well.
+func TestProcessOnAnotherClustersData(t *testing.T) {
+	ports, dir := freePorts(t, 4), t.TempDir()
+	first := startProcess(t, "server", "--host", "127.0.0.1", "--port", ports[0], "--webui-port", ports[1], "--data-dir", dir)
+	waitFor(t, "leader", func() bool { return isLeader(ports[1]) })
+	if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := first.exitCode(t); code != exitOK {
+		t.Fatalf("exit code %d:\n%s", code, first.log.String())
+	}
+	p := startProcess(t, "server", "--host", "127.0.0.1", "--port", ports[2], "--webui-port", ports[1], "--data-dir", dir,
+		"--cluster", "127.0.0.1:"+ports[2]+",127.0.0.1:"+ports[3])
+	if code := p.exitCode(t); code != exitUsage || !strings.Contains(p.log.String(), "data directory of another cluster") {
+		t.Errorf("exit code %d:\n%s", code, p.log.String())
+	}
+}
