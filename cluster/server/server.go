@@ -76,8 +76,7 @@ func Run(ctx context.Context, cfg config.Config, log hclog.Logger, version strin
 	select {
 	case <-ctx.Done():
 		return s.Stop()
-	case err := <-s.fatal:
-		log.Error("this master must not go on", "error", err)
+	case err := <-s.fatal: // the node has said so
 		return errors.Join(err, s.Stop())
 	}
 }
