@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -39,6 +40,9 @@ func startProcess(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of %v:\n%s", args, p.log.String())
+		}
 		if p.cmd.ProcessState == nil {
 			if err := errors.Join(p.cmd.Process.Kill(), p.cmd.Wait()); err == nil {
 				t.Log("a process had to be killed")
@@ -59,23 +63,29 @@ func (p *process) exitCode(t *testing.T) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// freePorts finds ports that nobody listens on. They lie below the range from which the kernel gives ports to outgoing
+// connections, so that no connection of another test takes one meanwhile; where the search begins depends on the process.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
 	var out []string
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+	for range 1000 {
+		port := 12000 + int(nextPort.Add(1)+int64(os.Getpid())*97)%18000
+		ln, err := net.Listen("tcp", "0.0.0.0:"+strconv.Itoa(port))
 		if err != nil {
+			continue
+		}
+		if err := ln.Close(); err != nil {
 			t.Fatal(err)
 		}
-		defer func() {
-			if err := ln.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		out = append(out, strconv.Itoa(ln.Addr().(*net.TCPAddr).Port))
+		if out = append(out, strconv.Itoa(port)); len(out) == n {
+			return out
+		}
 	}
-	return out
+	t.Fatal("no free ports below 32768")
+	return nil
 }
+
+var nextPort atomic.Int64
 
 func isLeader(web string) bool {
 	resp, err := http.Get("http://127.0.0.1:" + web + "/leader")
