@@ -148,7 +148,7 @@ func checkUndisturbed(t *testing.T, a *App, wantExecutors int, workers ...*Worke
 			t.Errorf("%s has ended", w.Name)
 		}
 	}
-	if launched != wantExecutors {
+	if len(workers) > 0 && launched != wantExecutors {
 		t.Errorf("the workers were asked to launch %d executors, want %d", launched, wantExecutors)
 	}
 }
