@@ -34,7 +34,7 @@ func (c *Core) runPlan() {
 		Policy:        c.cfg.Policy,
 		Usable: func(w *fsm.Worker) bool {
 			soft := c.workers[w.ID]
-			return soft != nil && soft.usable && soft.releaseKnown && soft.unreachableSince.IsZero()
+			return soft != nil && soft.mayWork()
 		},
 		Compatible: compatible,
 	})
