@@ -98,8 +98,10 @@ type Deps struct {
 	Observer Observer
 	// View returns the replicated state as of now, in O(1).
 	View func() fsm.View
-	// Lease reports whether this master may speak as the leader at this very moment.
+	// Lease reports whether this master may speak as the leader at this very moment. Any goroutine may call it.
 	Lease func() bool
+	// Leader returns the address of the master that leads as far as this one knows; false for none. It may be nil.
+	Leader func() (sparkmsg.Address, bool)
 	Log   hclog.Logger
 }
 
@@ -123,6 +125,28 @@ type Config struct {
 	DefaultCores int
 	// SpreadOutApps is spark.deploy.spreadOutApps.
 	SpreadOutApps bool
+	// SpreadOutDrivers is spark.deploy.spreadOutDrivers (B-172, B-174).
+	SpreadOutDrivers bool
+	// MaxDrivers is spark.deploy.maxDrivers, how many may run at once; 0 means no limit (B-173).
+	MaxDrivers int
+	// DriverIDPattern and AppIDPattern are spark.deploy.driverIdPattern and appIdPattern; "" means Spark's default (B-201,
+	// B-203). AppNumberModulo is spark.deploy.appNumberModulo, 0 for none. UseAppNameAsAppID is
+	// spark.master.useAppNameAsAppId.enabled (B-202).
+	DriverIDPattern, AppIDPattern string
+	AppNumberModulo               int
+	UseAppNameAsAppID             bool
+	// UseDriverIDAsAppName is spark.master.useDriverIdAsAppName.enabled (B-206).
+	UseDriverIDAsAppName bool
+	// RelaunchDelay is spark.raftmaster.driver.relaunchDelay: how long a supervised driver whose worker was lost waits
+	// before it starts elsewhere. The old copy, which nobody can reach, may run on meanwhile.
+	RelaunchDelay time.Duration
+	// DecommissionEnabled is spark.decommission.enabled: without it nobody but a worker itself decommissions it.
+	DecommissionEnabled bool
+	// Masters are all masters of the cluster in the order of --cluster: what a driver must find in spark.master (S12).
+	Masters []sparkmsg.Address
+	// Lease is how long a predecessor may have gone on to send after this leader was elected; 0 means 500 ms. A driver
+	// whose launch may still be on its way is not placed anew before.
+	Lease time.Duration
 	// Policy is spark.deploy.workerSelectionPolicy.
 	Policy fsm.SelectionPolicy
 	// Settings are replicated when this master takes over.

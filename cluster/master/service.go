@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"raftmaster/fsm"
@@ -25,6 +26,7 @@ type Service struct {
 	// no message comes in behind the last look.
 	senders sync.RWMutex
 	closed  bool
+	ready   atomic.Pointer[func() bool] // see Ready
 
 	mu       sync.Mutex
 	internal []func() // what Raft and the network report: never bounded, because their goroutines must not wait
@@ -64,6 +66,9 @@ func (s *Service) Run(ctx context.Context) {
 	defer close(s.ended)
 	defer s.refuseRest()
 	s.core = s.build(s.Post)
+	ready := s.core.ready()
+	s.ready.Store(&ready)
+	defer s.ready.Store(nil)
 	idle := time.NewTimer(time.Hour)
 	defer idle.Stop()
 	for {
