@@ -82,6 +82,7 @@ func (h *Handler) routes() {
 	h.mux.HandleFunc("/v1/executors", h.get(h.list(h.serveExecutors)))
 	h.mux.HandleFunc("/v1/events", h.get(h.serveEvents))
 	h.memberRoutes()
+	h.operationRoutes()
 	h.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		h.writeError(w, r, http.StatusNotFound, &Error{Code: CodeNotFound, Message: "no such call: " + r.URL.Path})
 	})

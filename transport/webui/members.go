@@ -86,33 +86,35 @@ func VotesOf(voters, reachable int) Votes {
 const changeTimeout = 30 * time.Second
 
 func (h *Handler) memberRoutes() {
-	h.mux.HandleFunc("/v1/transfer-leadership", change(h, func(TransferRequest) time.Duration { return transferTimeout },
+	have := func() bool { return h.opts.Leadership != nil }
+	h.mux.HandleFunc("/v1/transfer-leadership", change(h, have, func(TransferRequest) time.Duration { return transferTimeout },
 		func(ctx context.Context, r TransferRequest) (Transfer, error) {
 			return h.opts.Leadership.TransferLeadership(ctx, r)
 		}))
-	h.mux.HandleFunc("/v1/peers/add", change(h, func(r AddPeerRequest) time.Duration { return changeTimeout + r.Wait() },
+	h.mux.HandleFunc("/v1/peers/add", change(h, have, func(r AddPeerRequest) time.Duration { return changeTimeout + r.Wait() },
 		func(ctx context.Context, r AddPeerRequest) (PeerChange, error) {
 			return h.opts.Leadership.AddPeer(ctx, r)
 		}))
-	h.mux.HandleFunc("/v1/peers/remove", change(h, func(RemovePeerRequest) time.Duration { return changeTimeout },
+	h.mux.HandleFunc("/v1/peers/remove", change(h, have, func(RemovePeerRequest) time.Duration { return changeTimeout },
 		func(ctx context.Context, r RemovePeerRequest) (PeerChange, error) {
 			return h.opts.Leadership.RemovePeer(ctx, r)
 		}))
-	h.mux.HandleFunc("/v1/peers/promote", change(h, func(PromotePeerRequest) time.Duration { return changeTimeout },
+	h.mux.HandleFunc("/v1/peers/promote", change(h, have, func(PromotePeerRequest) time.Duration { return changeTimeout },
 		func(ctx context.Context, r PromotePeerRequest) (PeerChange, error) {
 			return h.opts.Leadership.PromotePeer(ctx, r)
 		}))
 }
 
 // change serves a POST that changes something: it is refused to web pages and to callers who may not, and answered by
-// the leader alone; other masters name it. limit bounds one call by its request.
-func change[Req, Answer any](h *Handler, limit func(Req) time.Duration, do func(context.Context, Req) (Answer, error)) http.HandlerFunc {
+// the leader alone; other masters name it. have: this master has what makes the change; limit bounds one call by its
+// request.
+func change[Req, Answer any](h *Handler, have func() bool, limit func(Req) time.Duration, do func(context.Context, Req) (Answer, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !allowed(w, r, http.MethodPost) || !h.notFromForeignPage(w, r) || !h.authorize(w, r) {
 			return
 		}
-		if h.opts.Leadership == nil {
-			h.writeError(w, r, http.StatusNotImplemented, &Error{Code: CodeRefused, Message: "this master cannot change the leadership or the masters"})
+		if !have() {
+			h.writeError(w, r, http.StatusNotImplemented, &Error{Code: CodeRefused, Message: "this master has no part that could do this"})
 			return
 		}
 		var req Req

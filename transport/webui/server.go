@@ -45,8 +45,11 @@ const (
 type Options struct {
 	State  State
 	Events Events
-	// Leadership may be nil; what it does is then answered with 501.
+	// Leadership and Operations may be nil; what they do is then answered with 501.
 	Leadership Leadership
+	Operations Operations
+	// Details may be nil; the pages and calls about one thing are then answered with 404.
+	Details Details
 	// Metrics is gathered by /metrics; nil leaves the route out.
 	Metrics prometheus.Gatherer
 	// Token must be presented as "Authorization: Bearer TOKEN" to change anything. Empty: loopback callers only.
@@ -57,6 +60,22 @@ type Options struct {
 	AllowFramingFrom      string
 	XXSSProtection        string
 	ContentSecurityPolicy bool
+	// KillEnabled mounts the kill forms (spark.ui.killEnabled).
+	KillEnabled bool
+	// DecommissionEnabled mounts POST /workers/kill/ (spark.decommission.enabled), for the callers of DecommissionAllow
+	// (spark.master.ui.decommission.allow.mode): LOCAL, which "" means too, DENY or ALLOW.
+	DecommissionEnabled bool
+	DecommissionAllow   string
+	// ReverseProxy forwards /proxy/<id>/ to the pages of workers and applications (spark.ui.reverseProxy); ReverseProxyURL
+	// is where a proxy in front of this master is found (spark.ui.reverseProxyUrl), "" without one.
+	ReverseProxy    bool
+	ReverseProxyURL string
+	// HistoryServerURL is linked from completed applications (spark.master.ui.historyServerUrl); "" without one.
+	HistoryServerURL string
+	// Environment is what /environment/ shows, already redacted; nil shows the process's own facts only.
+	Environment func() []EnvironmentSection
+	// LogFiles gives the files that /log/ may show by type (stderr, stdout, out); types without a file are left out.
+	LogFiles func() map[string]string
 	Log                   hclog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time

@@ -144,6 +144,9 @@ type Awaited struct {
 type Counts struct {
 	WorkersByState map[string]int `json:"workers_by_state"`
 	AppsByState    map[string]int `json:"apps_by_state"`
+	// DriversByState counts unfinished drivers by state, and the others under "COMPLETED"; WaitingDrivers have no worker.
+	DriversByState map[string]int `json:"drivers_by_state"`
+	WaitingDrivers int            `json:"waiting_drivers"`
 	// Executors counts those that are not finished.
 	Executors int `json:"executors"`
 	// Cores and memory are sums over ALIVE workers.
@@ -178,8 +181,11 @@ type Worker struct {
 	MemoryMB     int        `json:"memory_mb"`
 	MemoryUsedMB int        `json:"memory_used_mb"`
 	Resources    []Resource `json:"resources"`
-	// Executors counts those that are not finished.
+	// Executors and Drivers count those that are not finished.
 	Executors int `json:"executors"`
+	Drivers   int `json:"drivers"`
+	// Draining: an operator keeps new work away.
+	Draining bool `json:"draining"`
 	// LastHeartbeatMillis is the leader's soft state: 0 on a standby.
 	LastHeartbeatMillis int64 `json:"last_heartbeat_millis"`
 	RegisteredMillis    int64 `json:"registered_millis"`
@@ -233,11 +239,12 @@ type Executor struct {
 	StartMillis int64  `json:"start_millis"`
 }
 
-// Cluster is a consistent copy of the replicated tables: workers by id, applications in queue order and then completed
-// ones, oldest first. Executors are asked for separately: there may be a hundred thousand.
+// Cluster is a consistent copy of the replicated tables: workers by id, applications and drivers in queue order and then
+// completed ones, oldest first. Executors are asked for separately: there may be a hundred thousand.
 type Cluster struct {
 	Workers []Worker `json:"workers"`
 	Apps    []App    `json:"apps"`
+	Drivers []Driver `json:"drivers"`
 }
 
 // Event is one entry of the bounded history of this node.
