@@ -2,7 +2,6 @@ package webui
 
 import (
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,6 +15,8 @@ import (
 const (
 	// maxLists bounds the lists that are rendered, or wait for their reader, at once; each holds a copy of a table.
 	maxLists = 16
+	// maxListsPerIP bounds those of one address: a caller, or a proxy, who reads slowly leaves places for the others.
+	maxListsPerIP = 4
 	// listWait is how long a further one waits for its turn.
 	listWait = time.Second
 	// chunkBytes is how much of an answer is kept before it goes out.
@@ -28,32 +29,16 @@ const (
 // list lets few renderings run at once; the others wait for a moment and are then asked to come again.
 func (h *Handler) list(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !h.takeList(r.Context()) {
+		ip := callerIP(r)
+		if !h.lists.take(r.Context(), ip, h.listWait) {
 			h.busyLists.Inc()
 			w.Header().Set("Retry-After", "1")
 			h.writeError(w, r, http.StatusServiceUnavailable, &Error{Code: CodeBusy, Message: "too many lists are being sent: ask again in a moment"})
 			return
 		}
-		defer func() { <-h.lists }()
+		defer h.lists.give(ip)
 		next(w, r)
 	}
-}
-
-func (h *Handler) takeList(ctx context.Context) bool {
-	select {
-	case h.lists <- struct{}{}:
-		return true
-	default:
-	}
-	timer := time.NewTimer(h.listWait)
-	defer timer.Stop()
-	select {
-	case h.lists <- struct{}{}:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return false
 }
 
 // pacedWriter sends in chunks, each under a deadline of its own: who reads slowly may go on, who does not read is cut off.

@@ -96,7 +96,7 @@ func TestF1StreamedSparkJSONKeepsItsBytes(t *testing.T) {
 		whole = append(whole, field)
 	}
 	checkStreamed(t, f, "/json/", string(appendJSON(nil, whole, 0)))
-	checkStreamed(t, f, "/json/workers", string(appendJSON(nil, selectField(whole, "workers"), 0)))
+	checkStreamed(t, f, "/json/workers", string(appendJSON(nil, selectField(whole, "workers", 0), 0)))
 }
 
 // TestF1SaturatedListsAnswer503: with every place taken a list is refused in time, and probes are answered.
@@ -105,8 +105,10 @@ func TestF1SaturatedListsAnswer503(t *testing.T) {
 	f.opts.Metrics = prometheus.NewRegistry()
 	h := NewHandler(f.opts)
 	h.listWait = time.Millisecond
-	for range maxLists {
-		h.lists <- struct{}{}
+	for i := range maxLists {
+		if !h.lists.take(context.Background(), fmt.Sprintf("192.0.2.%d", i), 0) {
+			t.Fatal("a free place is refused")
+		}
 	}
 	get := func(path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
@@ -128,7 +130,7 @@ func TestF1SaturatedListsAnswer503(t *testing.T) {
 		t.Errorf("%v refusals counted, %d made", got, len(lists))
 	}
 	mustContain(t, get("/metrics").Body.String(), "raftmaster_http_busy_total 8", "raftmaster_http_connections_refused_total 0")
-	<-h.lists
+	h.lists.give("192.0.2.0")
 	for range 2 { // the place comes back after each
 		if w := get("/v1/apps"); w.Code != http.StatusOK {
 			t.Errorf("with a place free: %d", w.Code)
@@ -198,7 +200,7 @@ func TestF1EachChunkHasADeadline(t *testing.T) {
 				t.Errorf("%s: a deadline %v after the start", path, d.Sub(start))
 			}
 		}
-		if len(h.lists) != 0 {
+		if h.lists.held() != 0 {
 			t.Errorf("%s: the place is still taken", path)
 		}
 	}

@@ -112,6 +112,52 @@ func (h *Handler) serveExecutors(w http.ResponseWriter, r *http.Request) {
 	writeList(h, w, r, src, "executors", h.opts.State.Executors(r.URL.Query().Get("app")))
 }
 
+func (h *Handler) serveDrivers(w http.ResponseWriter, r *http.Request) {
+	src, _ := h.source()
+	writeList(h, w, r, src, "drivers", h.opts.State.Cluster().Drivers)
+}
+
+// serveOne answers a question about the thing that the query names: find gives what there is to say of it.
+func serveOne[T any](h *Handler, w http.ResponseWriter, r *http.Request, param, what string, find func(d Details, id string) (T, bool)) {
+	id := r.URL.Query().Get(param)
+	if id == "" {
+		h.writeError(w, r, http.StatusBadRequest, &Error{Code: CodeBadRequest, Message: "name the " + what + ": ?" + param + "=ID"})
+		return
+	}
+	if h.opts.Details != nil {
+		if v, ok := find(h.opts.Details, id); ok {
+			h.writeJSON(w, r, http.StatusOK, v)
+			return
+		}
+	}
+	h.writeError(w, r, http.StatusNotFound, &Error{Code: CodeNotFound, Message: "no " + what + " has the id " + strconv.Quote(id) +
+		"; it may have been dropped from the completed ones"})
+}
+
+func (h *Handler) serveApp(w http.ResponseWriter, r *http.Request) {
+	serveOne(h, w, r, "id", "application", func(d Details, id string) (AppAnswer, bool) {
+		src, _ := h.source()
+		app, ok := d.App(id)
+		return AppAnswer{Source: src, AppDetail: app}, ok
+	})
+}
+
+func (h *Handler) serveDriver(w http.ResponseWriter, r *http.Request) {
+	serveOne(h, w, r, "id", "driver", func(d Details, id string) (DriverAnswer, bool) {
+		src, _ := h.source()
+		driver, ok := d.Driver(id)
+		return DriverAnswer{Source: src, Driver: driver}, ok
+	})
+}
+
+func (h *Handler) serveWhy(w http.ResponseWriter, r *http.Request) {
+	serveOne(h, w, r, "app", "application", func(d Details, id string) (WhyAnswer, bool) {
+		src, _ := h.source()
+		why, ok := d.WhyWaiting(id)
+		return WhyAnswer{Source: src, WhyWaiting: why}, ok
+	})
+}
+
 // notFromForeignPage refuses calls that a web page makes through the browser of somebody who may use this API: the
 // pages of this master contain no such call, and a browser always names its origin on a POST.
 func (h *Handler) notFromForeignPage(w http.ResponseWriter, r *http.Request) bool {

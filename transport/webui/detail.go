@@ -82,7 +82,8 @@ const (
 type WhyWaiting struct {
 	AppID string `json:"app_id"`
 	Name  string `json:"name"`
-	State string `json:"state"`
+	// AppState is the application's state; in WhyAnswer "state" is that of the answering master.
+	AppState string `json:"app_state"`
 	// Waiting: it would be given more executors if that were possible.
 	Waiting bool `json:"waiting"`
 	// Limit is that of the first profile that wants more, else of the first; Text says it in words, Next what helps.

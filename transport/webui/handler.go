@@ -24,8 +24,8 @@ type Handler struct {
 	// tokenHash is compared instead of the token, so that the comparison takes the same time for every length.
 	tokenHash [sha256.Size]byte
 	followers chan struct{}
-	// lists holds one element for each list that is being rendered or sent; others wait listWait for their turn.
-	lists    chan struct{}
+	// lists are the lists that are being rendered or sent; others wait listWait for their turn.
+	lists    *places
 	listWait time.Duration
 	// own are the counters of this package, gathered together with Options.Metrics.
 	own                     *prometheus.Registry
@@ -44,7 +44,7 @@ func NewHandler(opts Options) *Handler {
 		opts.XXSSProtection = "0"
 	}
 	h := &Handler{opts: opts, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers),
-		lists: make(chan struct{}, maxLists), listWait: listWait}
+		lists: newPlaces(maxLists, maxListsPerIP), listWait: listWait}
 	h.registerMetrics()
 	h.tokenHash = sha256.Sum256([]byte(opts.Token))
 	h.routes()
@@ -79,6 +79,10 @@ func (h *Handler) routes() {
 	h.mux.HandleFunc("/v1/peers", h.get(h.servePeers))
 	h.mux.HandleFunc("/v1/workers", h.get(h.list(h.serveWorkers)))
 	h.mux.HandleFunc("/v1/apps", h.get(h.list(h.serveApps)))
+	h.mux.HandleFunc("/v1/app", h.get(h.list(h.serveApp)))
+	h.mux.HandleFunc("/v1/drivers", h.get(h.list(h.serveDrivers)))
+	h.mux.HandleFunc("/v1/driver", h.get(h.serveDriver))
+	h.mux.HandleFunc("/v1/why-waiting", h.get(h.list(h.serveWhy)))
 	h.mux.HandleFunc("/v1/executors", h.get(h.list(h.serveExecutors)))
 	h.mux.HandleFunc("/v1/events", h.get(h.serveEvents))
 	h.memberRoutes()

@@ -107,7 +107,11 @@ func (h *Handler) operationRoutes() {
 			return h.opts.Operations.Decommission(ctx, r)
 		}))
 	h.mux.HandleFunc("/v1/drain", change(h, have, operationLimit[DrainRequest],
-		func(ctx context.Context, r DrainRequest) (WorkerChange, error) { return h.opts.Operations.Drain(ctx, r) }))
+		func(ctx context.Context, r DrainRequest) (WorkerChange, error) {
+			return h.opts.Operations.Drain(ctx, r)
+		}))
 	h.mux.HandleFunc("/v1/clear", change(h, have, operationLimit[ClearRequest],
-		func(ctx context.Context, r ClearRequest) (Clear, error) { return h.opts.Operations.ClearCompleted(ctx, r) }))
+		func(ctx context.Context, r ClearRequest) (Clear, error) {
+			return h.opts.Operations.ClearCompleted(ctx, r)
+		}))
 }

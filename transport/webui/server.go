@@ -76,7 +76,7 @@ type Options struct {
 	Environment func() []EnvironmentSection
 	// LogFiles gives the files that /log/ may show by type (stderr, stdout, out); types without a file are left out.
 	LogFiles func() map[string]string
-	Log                   hclog.Logger
+	Log      hclog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }

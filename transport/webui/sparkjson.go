@@ -16,10 +16,10 @@ var jsonFieldPattern = regexp.MustCompile(`^/json/([a-zA-Z]+)`)
 
 // serveSparkJSON answers /json/ and /json/<field> as Spark 4 does: one field as {field: value}, an unknown one as "".
 func (h *Handler) serveSparkJSON(w http.ResponseWriter, r *http.Request) {
-	full := h.sparkState()
+	full, c := h.sparkState()
 	out := full
 	if m := jsonFieldPattern.FindStringSubmatch(r.URL.Path); m != nil {
-		out = selectField(full, m[1])
+		out = selectField(full, m[1], waitingDrivers(c))
 	}
 	a := &answer{w: w, r: r, contentType: "text/json;charset=utf-8"}
 	err := writeJSONTo(a, out)
@@ -29,9 +29,19 @@ func (h *Handler) serveSparkJSON(w http.ResponseWriter, r *http.Request) {
 	h.finish(a, err)
 }
 
-func selectField(full jsonObject, name string) jsonObject {
+func waitingDrivers(c Cluster) int {
+	n := 0
+	for i := range c.Drivers {
+		if c.Drivers[i].Waiting {
+			n++
+		}
+	}
+	return n
+}
+
+func selectField(full jsonObject, name string, waitingDrivers int) jsonObject {
 	if name == "clusterutilization" {
-		return clusterUtilization(full)
+		return clusterUtilization(full, waitingDrivers)
 	}
 	for _, f := range full {
 		if f.name == name {
@@ -43,12 +53,13 @@ func selectField(full jsonObject, name string) jsonObject {
 
 // sparkState builds the full object. A master that is not the leader, or whose lease has run out, shows what Spark's
 // STANDBY shows: its own URL, empty lists and the status.
-func (h *Handler) sparkState() jsonObject {
+func (h *Handler) sparkState() (jsonObject, Cluster) {
 	st := h.opts.State.Brief()
 	if st.State != StateAlive || !st.LeaseValid {
-		return masterState(st.URL, StateStandby, Cluster{}, h.opts.Now())
+		return masterState(st.URL, StateStandby, Cluster{}, h.opts.Now()), Cluster{}
 	}
-	return masterState(st.URL, StateAlive, h.opts.State.Cluster(), h.opts.Now())
+	c := h.opts.State.Cluster()
+	return masterState(st.URL, StateAlive, c, h.opts.Now()), c
 }
 
 // masterState gives the fields in the order of JsonProtocol.writeMasterState.
@@ -72,7 +83,16 @@ func masterState(url, status string, c Cluster, now time.Time) jsonObject {
 			completed = append(completed, &c.Apps[i])
 		}
 	}
+	var activeDrivers, completedDrivers []*Driver
+	for i := range c.Drivers {
+		if c.Drivers[i].Active {
+			activeDrivers = append(activeDrivers, &c.Drivers[i])
+		} else {
+			completedDrivers = append(completedDrivers, &c.Drivers[i])
+		}
+	}
 	app := func(a *App) any { return sparkApp(a, now) }
+	driver := func(d *Driver) any { return sparkDriver(d, now) }
 	return jsonObject{
 		{"url", url},
 		{"workers", jsonList{len(c.Workers), func(i int) any { return sparkWorker(&c.Workers[i]) }}},
@@ -85,8 +105,8 @@ func masterState(url, status string, c Cluster, now time.Time) jsonObject {
 		{"resourcesused", listOf(living, func(w *Worker) any { _, used, _ := sparkResources(w.Resources); return used })},
 		{"activeapps", listOf(active, app)},
 		{"completedapps", listOf(completed, app)},
-		{"activedrivers", jsonArray{}},
-		{"completeddrivers", jsonArray{}},
+		{"activedrivers", listOf(activeDrivers, driver)},
+		{"completeddrivers", listOf(completedDrivers, driver)},
 		{"status", status},
 	}
 }
@@ -168,8 +188,30 @@ func sparkApp(a *App, now time.Time) jsonObject {
 	}
 }
 
+// sparkDriver gives a driver as JsonProtocol.writeDriverInfo does: starttime is a text there, and the place of a waiting
+// driver is the word None. Spark takes mainclass to be the third argument of the driver's command and fails altogether
+// on a driver with fewer (G-72); here it is "" then.
+func sparkDriver(d *Driver, now time.Time) jsonObject {
+	worker := d.WorkerID
+	if worker == "" {
+		worker = "None"
+	}
+	all, _, _ := sparkResources(d.Resources)
+	return jsonObject{
+		{"id", d.ID},
+		{"starttime", strconv.FormatInt(d.SubmittedMillis, 10)},
+		{"state", d.State},
+		{"cores", d.Cores},
+		{"memory", d.MemoryMB},
+		{"resources", all},
+		{"submitdate", time.UnixMilli(d.SubmittedMillis).In(now.Location()).Format(javaDate)},
+		{"worker", worker},
+		{"mainclass", d.MainClass},
+	}
+}
+
 // clusterUtilization is the special field of Spark 4; percentages are truncated, and 100 without any capacity.
-func clusterUtilization(full jsonObject) jsonObject {
+func clusterUtilization(full jsonObject, waitingDrivers int) jsonObject {
 	number := func(name string) int {
 		for _, f := range full {
 			if n, ok := f.value.(int); ok && f.name == name {
@@ -187,7 +229,7 @@ func clusterUtilization(full jsonObject) jsonObject {
 	cores, coresUsed := number("cores"), number("coresused")
 	memory, memoryUsed := number("memory"), number("memoryused")
 	return jsonObject{
-		{"waitingDrivers", 0},
+		{"waitingDrivers", waitingDrivers},
 		{"cores", cores},
 		{"coresused", coresUsed},
 		{"coresutilization", percent(coresUsed, cores)},
