@@ -87,25 +87,15 @@ func TestWorkerJoinsRunningCluster_B010_B101_B113(t *testing.T) {
 // An application without Python and without an event log, submitted as a jar.
 func TestJVMApplication_B101_B113(t *testing.T) {
 	forReleases(t, func(t *testing.T, spark Spark) {
+		needCompiler(t, spark)
 		c, _ := newCluster(t, spark, nil)
 		c.StartWorkers(1, WorkerOptions{})
-		p, err := c.StartSumApp(AppOptions{Conf: map[string]string{"spark.eventLog.enabled": "false"}}, 50)
-		if errors.Is(err, ErrNoCompiler) {
-			t.Skipf("LEFT OUT: %v", err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		code, err := p.Wait(jobTimeout)
-		if err != nil || code != 0 {
-			t.Fatalf("exit code %d (%v)", code, err)
-		}
-		match := regexp.MustCompile(`SUM=(\d+) APP=(\S+)`).FindStringSubmatch(p.Log())
-		if match == nil || match[1] != "40425" {
-			t.Fatalf("printed %q, want SUM=40425", match)
-		}
-		waitCompleted(t, c, match[2], "FINISHED")
+		a := c.StartApp(AppOptions{JVM: true, Conf: map[string]string{"spark.eventLog.enabled": "false"}}).WaitStarted()
+		a.Run(50, 0)
+		a.Finish()
+		waitCompleted(t, c, a.ID, "FINISHED")
 		waitCoresUsed(t, c, 0)
+		checkEachTaskOnce(t, a)
 	})
 }
 

@@ -33,12 +33,16 @@ func Binaries() (BinariesOf, error) {
 	return built.bin, built.err
 }
 
-// RemoveBinaries deletes what Binaries built; call it at the end of TestMain.
+// RemoveBinaries deletes what Binaries and ControlJar built; call it at the end of
+// TestMain.
 func RemoveBinaries() error {
-	if built.bin.dir == "" {
-		return nil
+	var errs []error
+	for _, dir := range []string{built.bin.dir, jars.dir} {
+		if dir != "" {
+			errs = append(errs, os.RemoveAll(dir))
+		}
 	}
-	return os.RemoveAll(built.bin.dir)
+	return errors.Join(errs...)
 }
 
 func buildBinaries() (BinariesOf, error) {

@@ -48,17 +48,19 @@ type Options struct {
 
 // Cluster is a set of masters, workers and applications on one loopback /24.
 type Cluster struct {
-	tb      TB
-	opts    Options
-	dir     string
-	subnet  string // "127.a.b."
-	mark    string // value of markEnv in all its processes
-	masters []*Master
-	workers []*Worker
-	apps    []*App
-	procs   []*Process
-	release func() // gives the subnet back
-	closed  bool
+	tb       TB
+	opts     Options
+	dir      string
+	subnet   string // "127.a.b."
+	mark     string // value of markEnv in all its processes
+	masters  []*Master
+	workers  []*Worker
+	apps     []*App
+	drivers  int // submitted so far
+	controls []*Control
+	procs    []*Process
+	release  func() // gives the subnet back
+	closed   bool
 }
 
 var clusterCount atomic.Int64
@@ -225,8 +227,8 @@ func (c *Cluster) Close() {
 		return
 	}
 	c.closed = true
-	for _, a := range c.apps {
-		a.closeControl()
+	for _, ctl := range c.controls {
+		ctl.close()
 	}
 	for _, p := range c.procs {
 		p.kill()
@@ -250,11 +252,14 @@ func (c *Cluster) printTails() {
 	if err != nil {
 		c.tb.Logf("logs: %v", err)
 	}
-	executors, err := filepath.Glob(filepath.Join(c.dir, "work", "*", "*", "*", "stderr"))
-	if err != nil {
-		c.tb.Logf("logs of executors: %v", err)
+	for _, pattern := range [][]string{{"work", "*", "*", "*", "stderr"}, {"work", "*", "driver-*", "stderr"}} {
+		more, err := filepath.Glob(filepath.Join(append([]string{c.dir}, pattern...)...))
+		if err != nil {
+			c.tb.Logf("logs of executors and drivers: %v", err)
+		}
+		logs = append(logs, more...)
 	}
-	for _, path := range append(logs, executors...) {
+	for _, path := range logs {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			c.tb.Logf("%s: %v", path, err)

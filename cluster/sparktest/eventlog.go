@@ -22,11 +22,11 @@ type History struct {
 
 // History reads the event log so far. Spark flushes it with every job, stage and
 // executor event, tasks only with the next of those.
-func (a *App) History() (History, error) {
+func (s *Session) History() (History, error) {
 	h := History{ExecutorsRemoved: map[string]string{}, AddedHosts: map[string]string{}}
-	paths, err := filepath.Glob(filepath.Join(a.cluster.dir, "events", a.ID+"*"))
-	if err != nil || a.ID == "" || len(paths) != 1 {
-		return h, fmt.Errorf("event log of %q: found %q (%v)", a.ID, paths, err)
+	paths, err := filepath.Glob(filepath.Join(s.cluster.dir, "events", s.ID+"*"))
+	if err != nil || s.ID == "" || len(paths) != 1 {
+		return h, fmt.Errorf("event log of %q: found %q (%v)", s.ID, paths, err)
 	}
 	data, err := os.ReadFile(paths[0])
 	if err != nil {

@@ -8,32 +8,47 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 )
 
-//go:embed testdata/SumApp.java
-var sumAppSource []byte
+//go:embed testdata/ControlApp.java
+var controlAppSource []byte
+
+// controlClass is the main class of ControlJar.
+const controlClass = "ControlApp"
 
 // ErrNoCompiler is returned when the installed Java has no javac.
 var ErrNoCompiler = errors.New("no javac: the JVM application needs a JDK (Debian: openjdk-17-jdk-headless)")
 
-// StartSumApp compiles the JVM application against the given Spark, and starts
-// it for n tasks. It prints SUM=<sum of the squares of 0..n-1> APP=<id>.
-func (c *Cluster) StartSumApp(opts AppOptions, n int) (*Process, error) {
-	if opts.Spark.Home == "" {
-		opts.Spark = c.opts.Spark
-	}
-	if opts.Name == "" {
-		opts.Name = "sumapp"
-	}
-	jar, err := c.compileSumApp(opts.Spark)
-	if err != nil {
-		return nil, err
-	}
-	host := c.host(firstApp + 100 + len(c.procs)%20)
-	return c.submit(opts, host, nil, []string{"--class", "SumApp"}, jar, fmt.Sprint(n))
+var jars struct {
+	sync.Mutex
+	dir       string            // holds them all; "" before the first
+	byRelease map[string]string // path
 }
 
-func (c *Cluster) compileSumApp(spark Spark) (string, error) {
+// ControlJar compiles the JVM program against the given Spark, once per process,
+// and returns the path of its jar. RemoveBinaries deletes it.
+func ControlJar(spark Spark) (string, error) {
+	jars.Lock()
+	defer jars.Unlock()
+	if jar := jars.byRelease[spark.Release]; jar != "" {
+		return jar, nil
+	}
+	if jars.dir == "" {
+		dir, err := os.MkdirTemp("", "sparktest-jar-")
+		if err != nil {
+			return "", err
+		}
+		jars.dir, jars.byRelease = dir, map[string]string{}
+	}
+	jar, err := compileControlApp(spark, filepath.Join(jars.dir, spark.Release))
+	if err == nil {
+		jars.byRelease[spark.Release] = jar
+	}
+	return jar, err
+}
+
+func compileControlApp(spark Spark, dir string) (string, error) {
 	java, err := JavaHome()
 	if err != nil {
 		return "", err
@@ -44,12 +59,11 @@ func (c *Cluster) compileSumApp(spark Spark) (string, error) {
 			return "", ErrNoCompiler
 		}
 	}
-	dir, err := os.MkdirTemp(c.dir, "sumapp-"+spark.Release+"-")
-	if err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	source := filepath.Join(dir, "SumApp.java")
-	if err := os.WriteFile(source, sumAppSource, 0o644); err != nil {
+	source := filepath.Join(dir, controlClass+".java")
+	if err := os.WriteFile(source, controlAppSource, 0o644); err != nil {
 		return "", err
 	}
 	classes := filepath.Join(dir, "classes")
@@ -57,7 +71,7 @@ func (c *Cluster) compileSumApp(spark Spark) (string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("javac: %w\n%s", err, out)
 	}
-	jar := filepath.Join(dir, "sumapp.jar")
+	jar := filepath.Join(dir, "control.jar")
 	return jar, zipDirectory(jar, classes)
 }
 

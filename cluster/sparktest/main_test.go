@@ -2,6 +2,7 @@ package sparktest
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ var (
 	mastersFlag = flag.String("masters", string(KindRaft),
 		"masters under test: raftmaster, or spark to check the tests against Spark's own master")
 	longFlag = flag.Bool("long", false, "run the tests that take minutes as well")
+	allFlag  = flag.Bool("all-releases", false, "run the tests with every supported line of Spark as well")
 	raceFlag = flag.Bool("race-masters", false, "build the masters under test with the race detector")
 )
 
@@ -33,19 +35,25 @@ func TestMain(m *testing.M) {
 	}
 	if testing.Short() {
 		fmt.Println("LEFT OUT: every test with real Spark (cluster/sparktest), because of -short")
-	} else if !*longFlag {
-		fmt.Println("LEFT OUT: the long tests with real Spark (cluster/sparktest); flag -long runs them")
+	} else {
+		if !*longFlag {
+			fmt.Println("LEFT OUT: the long tests with real Spark (cluster/sparktest); flag -long runs them")
+		}
+		if !*allFlag {
+			fmt.Println("LEFT OUT: the other releases of Spark (cluster/sparktest); flag -all-releases runs them")
+		}
 	}
 	os.Exit(code)
 }
 
 func releases() []string {
-	list := os.Getenv(releasesEnv)
-	if list == "" {
-		list = defaultReleases
+	if list := releasesFromEnv(); len(list) > 0 {
+		return list
 	}
-	return strings.Fields(list)
+	return strings.Fields(defaultReleases)
 }
+
+func releasesFromEnv() []string { return strings.Fields(os.Getenv(releasesEnv)) }
 
 func install(t *testing.T, release string) Spark {
 	t.Helper()
@@ -82,6 +90,19 @@ func skipUnlessLong(t *testing.T) {
 	}
 }
 
+// needCompiler leaves the test out where there is no javac, and builds the jar.
+func needCompiler(t *testing.T, spark Spark) string {
+	t.Helper()
+	jar, err := ControlJar(spark)
+	if errors.Is(err, ErrNoCompiler) {
+		t.Skipf("LEFT OUT: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jar
+}
+
 // newCluster starts the masters of the chosen kind and waits for their leader.
 func newCluster(t *testing.T, spark Spark, conf map[string]string) (*Cluster, *Master) {
 	t.Helper()
@@ -97,32 +118,36 @@ func needSeveralMasters(t *testing.T) {
 	}
 }
 
+// program is an application or a cluster-mode driver.
+type program interface{ session() *Session }
+
 // checkEachTaskOnce fails when a task has begun or ended other than once.
-func checkEachTaskOnce(t *testing.T, a *App) {
+func checkEachTaskOnce(t *testing.T, a program) {
 	t.Helper()
-	begun, ended, executors := a.TaskRuns()
-	if len(begun) != a.next {
-		t.Errorf("%s ran %d different tasks, want %d", a.Name, len(begun), a.next)
+	s := a.session()
+	begun, ended, executors := s.TaskRuns()
+	if len(begun) != s.next {
+		t.Errorf("%s ran %d different tasks, want %d", s.label, len(begun), s.next)
 	}
-	for task := range a.next {
+	for task := range s.next {
 		if begun[task] != 1 || ended[task] != 1 {
-			t.Errorf("%s: task %d began %d times and ended %d times, on %v", a.Name, task, begun[task], ended[task], executors[task])
+			t.Errorf("%s: task %d began %d times and ended %d times, on %v", s.label, task, begun[task], ended[task], executors[task])
 		}
 	}
 }
 
 // checkExecutorIDs fails when the application has met one executor id twice, and
 // returns what it has seen.
-func checkExecutorIDs(t *testing.T, a *App) History {
+func checkExecutorIDs(t *testing.T, a program) History {
 	t.Helper()
-	h, err := a.History()
+	h, err := a.session().History()
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
 	for _, id := range h.ExecutorsAdded {
 		if seen[id] {
-			t.Errorf("%s met executor id %s twice: %v", a.Name, id, h.ExecutorsAdded)
+			t.Errorf("%s met executor id %s twice: %v", a.session().label, id, h.ExecutorsAdded)
 		}
 		seen[id] = true
 	}
@@ -131,15 +156,15 @@ func checkExecutorIDs(t *testing.T, a *App) History {
 
 // checkUndisturbed is the closing check after failovers: the application lost no
 // executor and repeated no task, and no worker has ended or started anything new.
-func checkUndisturbed(t *testing.T, a *App, wantExecutors int, workers ...*Worker) {
+func checkUndisturbed(t *testing.T, a program, wantExecutors int, workers ...*Worker) {
 	t.Helper()
 	checkEachTaskOnce(t, a)
 	h := checkExecutorIDs(t, a)
 	if len(h.ExecutorsAdded) != wantExecutors || len(h.ExecutorsRemoved) != 0 {
-		t.Errorf("%s: executors added %v, removed %v; want %d and none", a.Name, h.ExecutorsAdded, h.ExecutorsRemoved, wantExecutors)
+		t.Errorf("%s: executors added %v, removed %v; want %d and none", a.session().label, h.ExecutorsAdded, h.ExecutorsRemoved, wantExecutors)
 	}
 	if h.Retries != 0 || len(h.FailedTasks) != 0 {
-		t.Errorf("%s: %d task attempts were repeated, failed: %v", a.Name, h.Retries, h.FailedTasks)
+		t.Errorf("%s: %d task attempts were repeated, failed: %v", a.session().label, h.Retries, h.FailedTasks)
 	}
 	launched := 0
 	for _, w := range workers {
@@ -155,10 +180,10 @@ func checkUndisturbed(t *testing.T, a *App, wantExecutors int, workers ...*Worke
 
 // waitExecutors waits until the application has seen that many executors join
 // and that many go.
-func waitExecutors(t *testing.T, a *App, added, removed int) {
+func waitExecutors(t *testing.T, a program, added, removed int) {
 	t.Helper()
-	Eventually(t, startTimeout, fmt.Sprintf("%s: %d executors added, %d removed", a.Name, added, removed), func() error {
-		h, err := a.History()
+	Eventually(t, startTimeout, fmt.Sprintf("%s: %d executors added, %d removed", a.session().label, added, removed), func() error {
+		h, err := a.session().History()
 		if err != nil {
 			return err
 		}
@@ -171,10 +196,10 @@ func waitExecutors(t *testing.T, a *App, added, removed int) {
 
 // waitLive waits until the application has exactly that many executors. Others
 // may have been written off before they could join.
-func waitLive(t *testing.T, a *App, n int) {
+func waitLive(t *testing.T, a program, n int) {
 	t.Helper()
-	Eventually(t, startTimeout, fmt.Sprintf("%s: %d live executors", a.Name, n), func() error {
-		h, err := a.History()
+	Eventually(t, startTimeout, fmt.Sprintf("%s: %d live executors", a.session().label, n), func() error {
+		h, err := a.session().History()
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 """A PySpark application that does what the harness tells it over a TCP connection.
 
-One JSON object per line. Commands: {"cmd": "run", "first": F, "count": N, "seconds": S} runs one job of N tasks with the
+Arguments: host:port of the harness, path of the ledger. One JSON object per line. Commands: {"cmd": "start"} creates the
+SparkContext and answers {"event": "started"}; {"cmd": "run", "first": F, "count": N, "seconds": S} runs one job of N tasks with the
 ids F .. F+N-1, each S seconds long, and answers {"event": "ran", "sum": the sum of the squares of the ids};
 {"cmd": "finish"} stops the context and answers {"event": "finished"}. Each task appends one line to the ledger when it
 begins and one when it ends, so that a repeated task shows whatever Spark itself reports.
@@ -38,8 +39,8 @@ def task(ledger, seconds):
 
 
 def main():
-    host, port = os.environ["SPARKTEST_CONTROL"].rsplit(":", 1)
-    ledger = os.environ["SPARKTEST_LEDGER"]
+    host, port = sys.argv[1].rsplit(":", 1)
+    ledger = sys.argv[2]
     control = socket.create_connection((host, int(port)))
     lines = control.makefile("r", encoding="utf-8")
 
@@ -49,11 +50,13 @@ def main():
     say(event="hello", pid=os.getpid())
     from pyspark import SparkContext
 
-    sc = SparkContext()
-    say(event="started", app_id=sc.applicationId, version=sc.version, ui=sc.uiWebUrl or "")
+    sc = None
     for line in lines:
         command = json.loads(line)
-        if command["cmd"] == "run":
+        if command["cmd"] == "start":
+            sc = SparkContext()
+            say(event="started", app_id=sc.applicationId, version=sc.version)
+        elif command["cmd"] == "run":
             first, count = command["first"], command["count"]
             numbers = sc.parallelize(range(first, first + count), count)
             try:
@@ -63,7 +66,8 @@ def main():
                 say(event="failed", message=str(error)[:2000])
         elif command["cmd"] == "finish":
             break
-    sc.stop()
+    if sc is not None:
+        sc.stop()
     say(event="finished")
     control.close()
 
