@@ -4,7 +4,6 @@ import (
 	"compress/gzip"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -21,12 +20,16 @@ import (
 type Handler struct {
 	opts Options
 	mux  *http.ServeMux
-	// tokenHash is compared instead of the token, so that the comparison takes the same time for every length.
+	// tokenHash stands for the token, see isToken.
 	tokenHash [sha256.Size]byte
 	followers chan struct{}
 	// lists are the lists that are being rendered or sent; others wait listWait for their turn.
 	lists    *places
 	listWait time.Duration
+	// csrfToken is what the forms of this process's pages carry.
+	csrfToken string
+	// root is the path of these pages at the proxy in front, "" for none.
+	root string
 	// own are the counters of this package, gathered together with Options.Metrics.
 	own                     *prometheus.Registry
 	refusedConns, busyLists prometheus.Counter
@@ -44,7 +47,10 @@ func NewHandler(opts Options) *Handler {
 		opts.XXSSProtection = "0"
 	}
 	h := &Handler{opts: opts, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers),
-		lists: newPlaces(maxLists, maxListsPerIP), listWait: listWait}
+		lists: newPlaces(maxLists, maxListsPerIP), listWait: listWait, csrfToken: newNonce()}
+	if opts.ReverseProxy {
+		h.root = rootOf(opts.ReverseProxyURL)
+	}
 	h.registerMetrics()
 	h.tokenHash = sha256.Sum256([]byte(opts.Token))
 	h.routes()
@@ -61,8 +67,8 @@ func (h *Handler) registerMetrics() {
 }
 
 func (h *Handler) routes() {
-	// Spark's context paths: the longest prefix wins and an unknown path shows the index page with 200.
-	h.mux.HandleFunc("/", h.get(h.list(h.servePage)))
+	h.mux.HandleFunc("/", h.serveUnknown)
+	h.mux.HandleFunc("/{$}", h.get(h.list(h.servePage)))
 	h.mux.HandleFunc("/json/", h.get(h.list(h.serveSparkJSON)))
 	h.mux.HandleFunc("/healthz", h.get(h.serveHealthz))
 	h.mux.HandleFunc("/readyz", h.get(h.serveReadyz))
@@ -90,14 +96,27 @@ func (h *Handler) routes() {
 	h.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		h.writeError(w, r, http.StatusNotFound, &Error{Code: CodeNotFound, Message: "no such call: " + r.URL.Path})
 	})
-	// Spark redirects the bare context path (4.x: 301 with a relative location).
-	h.mux.HandleFunc("/json", func(w http.ResponseWriter, r *http.Request) {
-		if !allowed(w, r, http.MethodGet, http.MethodHead) {
-			return
+	h.formRoutes()
+	h.sparkMetricRoutes()
+	h.redirect("/json")
+}
+
+// page serves a path of Spark's UI with its final slash, and redirects from the one without.
+func (h *Handler) page(path string, serve http.HandlerFunc) {
+	h.redirect(path)
+	h.mux.HandleFunc(path+"/{$}", h.get(serve))
+}
+
+// redirect sends callers of a path without its final slash to the one with it, as Spark 4 does: 301, relative.
+func (h *Handler) redirect(path string) {
+	h.mux.HandleFunc(path, h.get(func(w http.ResponseWriter, r *http.Request) {
+		to := h.root + path + "/"
+		if r.URL.RawQuery != "" {
+			to += "?" + r.URL.RawQuery
 		}
-		w.Header().Set("Location", "/json/")
+		w.Header().Set("Location", to)
 		w.WriteHeader(http.StatusMovedPermanently)
-	})
+	}))
 }
 
 type nonceKey struct{}
@@ -160,31 +179,6 @@ func allowed(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 	w.Header().Set("Allow", strings.Join(methods, ", "))
 	w.WriteHeader(http.StatusMethodNotAllowed)
 	return false
-}
-
-// authorize answers and returns false unless the caller may change something: it holds the token, or no token is
-// configured and it calls from loopback, by a name of this machine, without having been forwarded by a proxy.
-func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) bool {
-	if h.opts.Token != "" {
-		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		sum := sha256.Sum256([]byte(strings.TrimSpace(given)))
-		if ok && subtle.ConstantTimeCompare(sum[:], h.tokenHash[:]) == 1 {
-			return true
-		}
-		w.Header().Set("WWW-Authenticate", `Bearer realm="raftmaster"`)
-		h.writeError(w, r, http.StatusUnauthorized, &Error{Code: CodeUnauthorized, Message: "this call needs the admin token"})
-		return false
-	}
-	if !isLoopback(r.RemoteAddr) {
-		return h.refuseTokenless(w, r, "no admin token is configured, so only a caller on the master's own machine may do this")
-	}
-	if name := forwardedBy(r); name != "" {
-		return h.refuseTokenless(w, r, "no admin token is configured, and this call came through a proxy ("+name+"): behind a proxy, set a token")
-	}
-	if !h.ownHost(r.Host) {
-		return h.refuseTokenless(w, r, "no admin token is configured, and the Host of this call is neither loopback nor this master's web UI: behind a proxy, set a token")
-	}
-	return true
 }
 
 // gzipFrom is the size above which compressing an answer is worth it.

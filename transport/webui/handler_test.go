@@ -32,11 +32,18 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// An unknown path shows the index page, as in Spark; below /v1 it is an error.
-func TestUnknownPaths(t *testing.T) {
+// TestG72_UnknownPathsAreNotFound: a mistyped address is not taken for a success; Spark shows its main page with 200.
+func TestG72_UnknownPathsAreNotFound(t *testing.T) {
 	f := newFixture(leaderStatus())
-	if w := f.get("/no/such/page"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "<title>Spark Master at spark://10.0.0.1:7077</title>") {
-		t.Errorf("%d %s", w.Code, w.Body)
+	for _, path := range []string{"/no/such/page", "/metrics/json", "/metrics/prometheus", "/app/nothing", "/static/webui.css"} {
+		w := f.get(path)
+		if w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+		mustContain(t, w.Body.String(), path, "Main page")
+	}
+	if w := f.get("/<script>alert(1)</script>"); strings.Contains(w.Body.String(), "<script>") {
+		t.Error("the path is not escaped")
 	}
 	if w := f.get("/v1/nothing"); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), CodeNotFound) {
 		t.Errorf("%d %s", w.Code, w.Body)

@@ -11,12 +11,6 @@ import (
 // to a request; one that adds nothing and rewrites the Host cannot be told from a local caller, hence the advice to
 // configure a token.
 
-// refuseTokenless answers a call that would need a token, and returns false.
-func (h *Handler) refuseTokenless(w http.ResponseWriter, r *http.Request, why string) bool {
-	h.writeError(w, r, http.StatusForbidden, &Error{Code: CodeUnauthorized, Message: why})
-	return false
-}
-
 func isLoopback(remote string) bool {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

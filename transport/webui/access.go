@@ -1,0 +1,109 @@
+package webui
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// refusal is why a caller may not do something: the status of the answer and the reason in words. The zero value: he may.
+type refusal struct {
+	status int
+	why    string
+}
+
+// mayChange judges a caller who wants to change something: it holds the token, or no token is configured and it calls from
+// loopback, by a name of this machine, without having been forwarded by a proxy.
+func (h *Handler) mayChange(r *http.Request, holdsToken bool) refusal {
+	switch {
+	case h.opts.Token != "" && holdsToken:
+		return refusal{}
+	case h.opts.Token != "":
+		return refusal{http.StatusUnauthorized, "this call needs the admin token"}
+	case !isLoopback(r.RemoteAddr):
+		return refusal{http.StatusForbidden, "no admin token is configured, so only a caller on the master's own machine may do this"}
+	}
+	if name := forwardedBy(r); name != "" {
+		return refusal{http.StatusForbidden, "no admin token is configured, and this call came through a proxy (" + name + "): behind a proxy, set a token"}
+	}
+	if !h.ownHost(r.Host) {
+		return refusal{http.StatusForbidden, "no admin token is configured, and the Host of this call is neither loopback nor this master's web UI: behind a proxy, set a token"}
+	}
+	return refusal{}
+}
+
+// bearer tells whether the request carries the admin token as "Authorization: Bearer TOKEN", which no web page can send
+// from elsewhere.
+func (h *Handler) bearer(r *http.Request) bool {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && h.isToken(strings.TrimSpace(given))
+}
+
+// basic tells whether the request carries the admin token as the password of HTTP basic authentication, under any user
+// name: what a browser can ask its user for.
+func (h *Handler) basic(r *http.Request) bool {
+	_, password, ok := r.BasicAuth()
+	return ok && h.isToken(password)
+}
+
+// isToken compares hashes, so that the comparison takes the same time for every length.
+func (h *Handler) isToken(given string) bool {
+	sum := sha256.Sum256([]byte(given))
+	return h.opts.Token != "" && subtle.ConstantTimeCompare(sum[:], h.tokenHash[:]) == 1
+}
+
+// authorize answers and returns false unless the caller may change something, see mayChange.
+func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) bool {
+	no := h.mayChange(r, h.bearer(r))
+	if no.status == 0 {
+		return true
+	}
+	if no.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="raftmaster"`)
+	}
+	h.writeError(w, r, no.status, &Error{Code: CodeUnauthorized, Message: no.why})
+	return false
+}
+
+// sameOrigin tells whether a request that a browser makes comes from a page of this very origin. Browsers name the origin
+// on every POST; what is no browser names none.
+func sameOrigin(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+	default:
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
+// ownAddress tells whether a connection comes from this machine: loopback, or one of its own addresses. Only the address
+// of the connection counts, never what a header says of it (G-66).
+func ownAddress(remote string) bool {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return false
+	}
+	host, _, _ = strings.Cut(host, "%") // the zone of a link-local address
+	ip := net.ParseIP(host)
+	if ip == nil || ip.IsLoopback() {
+		return ip != nil
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	for _, a := range own {
+		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(ip) {
+			return true
+		}
+	}
+	return false
+}
