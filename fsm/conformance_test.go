@@ -1,0 +1,61 @@
+package fsm_test
+
+import (
+	"testing"
+
+	"raftmaster/fsm"
+)
+
+// G-49: a pass costs what it decides. Applications that have what they want are not looked at, and of the workers only as many
+// as are needed, however large the cluster is.
+func TestG49_APassLooksOnlyAtWhatCanChange(t *testing.T) {
+	m, index := fsm.NewMachine(), uint64(0)
+	apply := func(cmd fsm.Command) fsm.Result {
+		t.Helper()
+		index++
+		r := m.Apply(index, 1, cmd)
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		return r
+	}
+	const workers, apps = 1000, 300
+	for i := range workers {
+		apply(benchWorker(i))
+	}
+	for i := range apps {
+		apply(benchApp(i, 2, []byte("a payload")))
+	}
+	looked := map[string]int{}
+	asked := map[string]bool{}
+	params := fsm.PlanParams{SpreadOutApps: true,
+		Usable:     func(w *fsm.Worker) bool { looked[w.ID]++; return true },
+		Compatible: func(a *fsm.Application, _ *fsm.Worker) bool { asked[a.ID] = true; return true }}
+	for {
+		plan := fsm.Plan(m.View(), params)
+		if len(plan.Placements) == 0 {
+			break
+		}
+		apply(fsm.PlaceExecutors{Placements: plan.Placements})
+	}
+	if n := m.View().Totals().ExecutorsLaunching; n != 2*apps {
+		t.Fatalf("%d executors", n)
+	}
+	clear(looked)
+	clear(asked)
+	if plan := fsm.Plan(m.View(), params); len(plan.Placements) != 0 || len(looked) != 0 || len(asked) != 0 {
+		t.Errorf("with nothing to do: %d placements, %d workers and %d applications looked at", len(plan.Placements), len(looked), len(asked))
+	}
+	// One executor ends: one application wants one.
+	var gone *fsm.Executor
+	m.View().ExecutorsOfApp(benchAppID(7), func(e *fsm.Executor) bool { gone = e; return false })
+	code := 0
+	apply(fsm.ExecutorChanged{AppID: gone.AppID, ExecID: gone.ID, WorkerID: gone.WorkerID, State: fsm.ExecutorExited, ExitStatus: &code})
+	plan := fsm.Plan(m.View(), params)
+	if len(plan.Placements) != 1 || len(asked) != 1 || !asked[benchAppID(7)] {
+		t.Errorf("%d placements, applications looked at: %v", len(plan.Placements), asked)
+	}
+	if len(looked) > 8 {
+		t.Errorf("%d of %d workers were looked at for one executor", len(looked), workers)
+	}
+}
