@@ -1,13 +1,17 @@
 package fsm
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // leaderElected remembers the election and takes over the new leader's settings.
 func (t *tx) leaderElected(c LeaderElected) (any, error) {
 	s := c.Settings
 	if err := firstError(checkID("node id", c.NodeID), checkText("reason", c.Reason),
 		checkAmount("retained applications", s.RetainedApplications), checkAmount("retained drivers", s.RetainedDrivers),
-		checkAmount("retained executors", s.RetainedExecutors), checkAmount("leader history", s.LeaderHistory)); err != nil {
+		checkAmount("retained executors", s.RetainedExecutors), checkAmount("leader history", s.LeaderHistory),
+		checkDelay(s.DriverRelaunchDelayMillis)); err != nil {
 		return nil, invalid(c, "%v", err)
 	}
 	g := t.editGlobals()
@@ -17,6 +21,7 @@ func (t *tx) leaderElected(c LeaderElected) (any, error) {
 	if over := len(g.Leaders) - min(max(s.LeaderHistory, 1), maxLeaders); over > 0 {
 		g.Leaders = slices.Clone(g.Leaders[over:])
 	}
+	t.clampPauses()
 	return nil, nil
 }
 
@@ -33,4 +38,32 @@ func (t *tx) initCluster(c InitCluster) (any, error) {
 		return nil, ErrClusterID
 	}
 	return c.ClusterID, nil
+}
+
+// maxRelaunchDelayMillis bounds the relaunch delay: a day.
+const maxRelaunchDelayMillis = 24 * 60 * 60 * 1000
+
+func checkDelay(millis int64) error {
+	if millis < 0 || millis > maxRelaunchDelayMillis {
+		return fmt.Errorf("relaunch delay of %d ms is out of range", millis)
+	}
+	return nil
+}
+
+// clampPauses shortens pauses that a former leader's clock makes longer than any can be: that clock was ahead of this
+// one's.
+func (t *tx) clampPauses() {
+	now := t.meta.NowMillis
+	for _, d := range t.listDrivers(&t.tables.driverQueue, nil) {
+		if latest := now + max(t.globals.Settings.DriverRelaunchDelayMillis, maxLoopDelayMillis); d.NotBeforeMillis > latest {
+			changed := *d
+			changed.NotBeforeMillis = latest
+			t.putDriver(&changed)
+		}
+	}
+	for _, id := range t.tables.queue.collect(nil) {
+		if a := t.activeApp(id); a != nil && a.NotBeforeMillis > now+maxLoopDelayMillis {
+			t.editApp(id).NotBeforeMillis = now + maxLoopDelayMillis
+		}
+	}
 }

@@ -25,6 +25,9 @@ func (t *tx) registerApplication(c RegisterApplication) (any, error) {
 		result.Outcome, result.OldAppID = AppReplaced, oldID
 	}
 	a := t.newApplication(c, profile)
+	if err := t.nameApplication(a, c); err != nil {
+		return nil, invalid(c, "%w", err)
+	}
 	if w := applicationWeight(a); w > MaxEntityBytes {
 		return nil, tooLarge(c, "the application", w)
 	}
@@ -66,11 +69,34 @@ func (t *tx) refreshApplication(old *Application, c RegisterApplication) {
 	}
 }
 
-// newApplication gives the application its id, from a counter that never goes back: unlike the stamp (B-201, G-06).
+// nameApplication gives the application its number, from a counter that never goes back, and its id (B-201, B-202, G-06,
+// G-07).
+func (t *tx) nameApplication(a *Application, c RegisterApplication) error {
+	number := t.globals.NextAppNumber
+	id := ""
+	if c.NameAsID {
+		id = nameAsID(c.Name)
+	}
+	if id == "" {
+		shown := number
+		if c.NumberModulo > 0 {
+			shown %= uint64(c.NumberModulo)
+		}
+		var err error
+		if id, err = formatID(cmp.Or(c.IDPattern, DefaultAppIDPattern), c.Stamp, shown); err != nil {
+			return err
+		}
+	}
+	id, err := uniqueID(id, number, func(id string) bool { return t.app(id) != nil })
+	if err != nil {
+		return err
+	}
+	a.ID, a.Number = id, number
+	t.editGlobals().NextAppNumber++
+	return nil
+}
+
 func (t *tx) newApplication(c RegisterApplication, profile Profile) *Application {
-	g := t.editGlobals()
-	number := g.NextAppNumber
-	g.NextAppNumber++
 	target := UnlimitedExecutors
 	if c.InitialExecutorLimit != nil {
 		target = max(*c.InitialExecutorLimit, 0)
@@ -83,7 +109,7 @@ func (t *tx) newApplication(c RegisterApplication, profile Profile) *Application
 		requested = max(*c.MaxCores, 0)
 	}
 	return &Application{
-		ID: fmt.Sprintf("app-%s-%04d", c.Stamp, number), Number: number, Name: c.Name, User: c.User, UIURL: c.UIURL,
+		Name: c.Name, User: c.User, UIURL: c.UIURL,
 		Driver: c.Driver, State: AppWaiting, StartMillis: t.meta.NowMillis, SubmitStamp: c.Stamp,
 		InitialExecutors: c.InitialExecutorLimit, MaxCores: c.MaxCores,
 		RequestedCores: min(requested, UnlimitedCores), Families: c.Families, Payload: c.Payload,
@@ -216,8 +242,19 @@ func (t *tx) setRelease(c SetRelease) (any, error) {
 		return nil, invalid(c, "%w", err)
 	}
 	switch {
-	case (c.WorkerID == "") == (c.AppID == ""):
-		return nil, invalid(c, "exactly one of worker and application must be named")
+	case countSet(c.WorkerID, c.AppID, c.DriverID) != 1:
+		return nil, invalid(c, "exactly one of worker, application and driver must be named")
+	case c.DriverID != "":
+		d := t.driver(c.DriverID)
+		if d == nil || d.State.Finished() {
+			return false, nil
+		}
+		changed := *d
+		changed.Release = c.Release
+		if c.Families != 0 {
+			changed.Families = c.Families
+		}
+		t.putDriver(&changed)
 	case c.WorkerID != "":
 		if t.worker(c.WorkerID) == nil {
 			return false, nil
@@ -240,10 +277,20 @@ func (t *tx) setRelease(c SetRelease) (any, error) {
 	return true, nil
 }
 
+func countSet(texts ...string) int {
+	n := 0
+	for _, text := range texts {
+		if text != "" {
+			n++
+		}
+	}
+	return n
+}
+
 func (t *tx) clearCompleted() int {
 	ids := t.tables.completed.collect(nil)
 	for _, id := range ids {
 		t.forgetApplication(id)
 	}
-	return len(ids)
+	return len(ids) + t.forgetDrivers(t.totals.DriversCompleted)
 }

@@ -21,6 +21,9 @@ func (t *tx) endExecutor(e *Executor, end ending) {
 	w.ResourcesUsed = removeResources(w.ResourcesUsed, e.Resources)
 	w.ExecutorCount--
 	a := t.editApp(e.AppID)
+	if ranWell(e, t.meta.NowMillis) {
+		a.forgive()
+	}
 	if e.State == ExecutorDecommissioned {
 		a.DecommissionedCount--
 	} else {
@@ -59,14 +62,12 @@ func (a *Application) followExecutors() {
 	}
 }
 
-// runExecutor makes a LAUNCHING executor RUNNING, which also forgives the application's failures so far (B-122).
+// runExecutor makes a LAUNCHING executor RUNNING. It forgives no failure yet, see crashloop.go.
 func (t *tx) runExecutor(e *Executor) {
 	changed := *e
-	changed.State, changed.Delivered = ExecutorRunning, true
+	changed.State, changed.Delivered, changed.RunningAtMillis = ExecutorRunning, true, t.meta.NowMillis
 	t.putExecutor(&changed)
-	a := t.editApp(e.AppID)
-	a.RunningCount++
-	a.RetryCount = 0
+	t.editApp(e.AppID).RunningCount++
 }
 
 func (t *tx) markDelivered(e *Executor) bool {
@@ -117,8 +118,8 @@ func (t *tx) executorFinished(e *Executor, c ExecutorChanged) bool {
 		return false
 	}
 	a := t.editApp(e.AppID)
-	a.RetryCount++
 	limit := t.globals.Settings.MaxExecutorRetries
+	a.countFailure(e, t.meta.NowMillis, limit)
 	if limit < 0 || a.RetryCount < limit || a.RunningCount > 0 {
 		return false
 	}
@@ -159,6 +160,11 @@ func (t *tx) launchReceipts(c LaunchReceipts) (any, error) {
 			n++
 		}
 	}
+	for _, id := range c.Drivers {
+		if d := t.driver(id); d != nil && d.held() && d.WorkerID == c.WorkerID && t.deliverDriver(d) {
+			n++
+		}
+	}
 	return n, nil
 }
 
@@ -189,6 +195,18 @@ func (t *tx) markIncompatible(c MarkIncompatible) (any, error) {
 		a.IncompatibleWorkers = slices.Insert(slices.Clone(a.IncompatibleWorkers), i, c.WorkerID)
 	}
 	return true, nil
+}
+
+// unmarkIncompatible forgets what was said about a worker.
+func (t *tx) unmarkIncompatible(c UnmarkIncompatible) int {
+	n := 0
+	for _, id := range t.tables.queue.collect(nil) {
+		if a := t.activeApp(id); a != nil && (c.AppID == "" || c.AppID == id) && incompatible(a, c.WorkerID) {
+			t.forgetIncompatible(id, c.WorkerID)
+			n++
+		}
+	}
+	return n
 }
 
 func incompatible(a *Application, workerID string) bool {

@@ -38,6 +38,8 @@ func (t *tx) refuse(p Placement) DropReason {
 	switch {
 	case w.State != WorkerAlive:
 		return DropWorkerNotAlive
+	case w.Draining:
+		return DropWorkerDraining
 	case incompatible(a, w.ID):
 		return DropIncompatible
 	case p.Cores < 1 || p.MemoryMB != wanted.MemoryMB || (wanted.Cores != nil && p.Cores != *wanted.Cores):

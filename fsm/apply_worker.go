@@ -73,11 +73,11 @@ func (t *tx) refreshWorker(c RegisterWorker) {
 	}
 }
 
-// reviveRegistered starts a DEAD entry afresh. What the process is (release, decommission mark) it still is: a worker's
-// id lasts as long as its process (B-204).
+// reviveRegistered starts a DEAD entry afresh. What the process is (release, marks) it still is: a worker's id lasts as
+// long as its process (B-204).
 func (t *tx) reviveRegistered(c RegisterWorker, old *Worker) {
 	w := t.freshWorker(c, liveState(old))
-	w.Release, w.Decommissioned = old.Release, old.Decommissioned
+	w.Release, w.Decommissioned, w.Draining = old.Release, old.Decommissioned, old.Draining
 	if w.Families == 0 {
 		w.Families = old.Families
 	}
@@ -112,6 +112,7 @@ func (t *tx) removeWorker(id, reason string) {
 			WorkerHost: &host})
 		t.endExecutor(e, ending{state: ExecutorLost, message: message})
 	}
+	t.loseDrivers(id, message)
 	w.State, w.DiedAtMillis, w.DiedReason = WorkerDead, t.meta.NowMillis, reason
 	t.emit(WorkerRemoved{WorkerID: id, Host: w.Host, Message: reason, Drivers: t.activeDrivers()})
 }
@@ -195,6 +196,27 @@ func (t *tx) decommissionWorker(id string) {
 	}
 }
 
+// drainWorkers marks what keeps new work away, or unmarks it.
+func (t *tx) drainWorkers(c DrainWorkers) DrainResult {
+	var result DrainResult
+	for _, id := range c.IDs {
+		w := t.worker(id)
+		if w == nil {
+			continue
+		}
+		result.Matched++
+		switch {
+		case w.Draining == c.On:
+		case c.On && c.IdleOnly && w.ExecutorCount+w.DriverCount > 0:
+			result.Busy = append(result.Busy, id)
+		default:
+			t.editWorker(id).Draining = c.On
+			result.Changed = append(result.Changed, id)
+		}
+	}
+	return result
+}
+
 func (t *tx) reconcileWorker(c ReconcileWorker) (any, error) {
 	w := t.worker(c.WorkerID)
 	if w == nil || (!w.Live() && !t.reviveAnswering(w)) {
@@ -221,6 +243,7 @@ func (t *tx) reconcileWorker(c ReconcileWorker) (any, error) {
 			result.Ended = append(result.Ended, key)
 		}
 	}
+	t.reconcileDrivers(c, w, &result)
 	return result, nil
 }
 

@@ -143,7 +143,7 @@ func (c *checker) workers() error {
 		if w.Live() && w.Decommissioned != (w.State == WorkerDecommissioned) {
 			return fmt.Errorf("worker %s is %s, its mark says %t", w.ID, w.State, w.Decommissioned)
 		}
-		if w.State == WorkerAlive && w.CoresFree() > 0 {
+		if w.takesWork() {
 			free++
 		}
 		return c.workerIndexes(w)
@@ -170,7 +170,7 @@ func (c *checker) workerIndexes(w *Worker) error {
 	default:
 		return fmt.Errorf("worker %s has state %s", w.ID, w.State)
 	}
-	if w.State == WorkerAlive && w.CoresFree() > 0 {
+	if w.takesWork() {
 		if indexed, ok := c.t.free.get(freeKey(w)); !ok || indexed != w {
 			return fmt.Errorf("worker %s is missing in the index of free workers", w.ID)
 		}

@@ -52,6 +52,13 @@ var commandCodecs = map[CommandType]commandCodec{
 	TypeLeaderElected:       {"LeaderElected", MaxCommandBytes, decodeAs[LeaderElected]},
 	TypeInitCluster:         {"InitCluster", MaxCommandBytes, decodeAs[InitCluster]},
 	TypeClearCompleted:      {"ClearCompleted", MaxCommandBytes, decodeAs[ClearCompleted]},
+	TypeSubmitDriver:        {"SubmitDriver", MaxPayloadCommandBytes, decodeAs[SubmitDriver]},
+	TypeRequestKillDriver:   {"RequestKillDriver", MaxCommandBytes, decodeAs[RequestKillDriver]},
+	TypeKillAllDrivers:      {"KillAllDrivers", MaxCommandBytes, decodeAs[KillAllDrivers]},
+	TypeDriverChanged:       {"DriverChanged", MaxCommandBytes, decodeAs[DriverChanged]},
+	TypePlaceDrivers:        {"PlaceDrivers", MaxCommandBytes, decodeAs[PlaceDrivers]},
+	TypeDrainWorkers:        {"DrainWorkers", MaxCommandBytes, decodeAs[DrainWorkers]},
+	TypeUnmarkIncompatible:  {"UnmarkIncompatible", MaxCommandBytes, decodeAs[UnmarkIncompatible]},
 }
 
 func decodeAs[T Command](body []byte) (Command, error) {

@@ -9,7 +9,7 @@ type CommandType uint8
 // CommandSkippable marks types that an old release may skip without diverging.
 const CommandSkippable CommandType = 0x80
 
-// Command types. 32..47 belong to drivers (cluster deploy mode).
+// Command types. 32..47 are in command_driver.go.
 const (
 	TypeRegisterWorker      CommandType = 1
 	TypeRemoveWorker        CommandType = 2
@@ -46,8 +46,10 @@ func (t CommandType) Skippable() bool { return t&CommandSkippable != 0 }
 // Meta is what every command carries: the leader's time, because Apply has no clock of its own, and the identity of
 // the request for its tracing.
 type Meta struct {
-	NowMillis int64  // Unix milliseconds at the leader
-	Stamp     string // yyyyMMddHHmmss in the leader's zone (B-200); only RegisterApplication needs it
+	NowMillis int64 // Unix milliseconds at the leader
+	// Stamp is yyyyMMddHHmmss in the leader's zone (B-200). RegisterApplication and SubmitDriver need it; a relaunched
+	// driver takes its predecessor's where it is missing.
+	Stamp     string
 	RequestID string
 }
 
@@ -99,6 +101,11 @@ type RegisterApplication struct {
 	Families             uint8
 	// KeepID: the request came on the same connection as the one before, so that it is a repetition for certain.
 	KeepID bool
+	// IDPattern is spark.deploy.appIdPattern ("" = DefaultAppIDPattern), NumberModulo spark.deploy.appNumberModulo (0 =
+	// none), NameAsID spark.master.useAppNameAsAppId.enabled. However the id is made, no known application has it.
+	IDPattern    string `codec:",omitempty"`
+	NumberModulo int    `codec:",omitempty"`
+	NameAsID     bool   `codec:",omitempty"`
 }
 
 // FinishApplication ends an application (B-113). State is AppFinished, AppFailed or AppKilled. Value: bool, false when
@@ -166,14 +173,20 @@ type ReportedExecutor struct {
 	Resources       []Resource
 }
 
-// ReconcileWorker compares a worker's list of executors with the books. Missing is the leader's judgement: held by us,
-// not listed, and launched before the list was asked for. Applying it twice changes nothing more. Value:
-// ReconcileResult.
+// ReconcileWorker compares a worker's lists of executors and drivers with the books. Missing and MissingDrivers are the
+// leader's judgement: held by us, not listed, and launched before the list was asked for. Applying it twice changes
+// nothing more. Value: ReconcileResult.
 type ReconcileWorker struct {
 	Meta
 	WorkerID string
 	Reported []ReportedExecutor
 	Missing  []ExecutorKey
+	// ReportedDrivers are the ids that the worker lists.
+	ReportedDrivers []string `codec:",omitempty"`
+	MissingDrivers  []string `codec:",omitempty"`
+	// RequeueAtMillis is the NotBeforeMillis of missing drivers that go back to the queue, because nothing proves that
+	// their launch arrived: now plus one lease, after which no deposed leader can still send it.
+	RequeueAtMillis int64 `codec:",omitempty"`
 }
 
 // DecommissionWorkers marks live workers as DECOMMISSIONED (B-066). Notify adds the message to the worker itself.
@@ -189,6 +202,7 @@ type LaunchReceipts struct {
 	Meta
 	WorkerID  string
 	Executors []ExecutorKey
+	Drivers   []string `codec:",omitempty"`
 }
 
 // CheckDigest asks every replica for its digest at this index. Value: DigestReport.
@@ -207,11 +221,12 @@ type MarkIncompatible struct {
 	Reason   string
 }
 
-// SetRelease records the Spark release of a worker or of an application (exactly one of the ids is given). Families 0
-// leaves the families alone. Value: bool known.
+// SetRelease records the Spark release of a worker, of an application or of an unfinished driver (exactly one of the
+// ids is given). Families 0 leaves the families alone. Value: bool known.
 type SetRelease struct {
 	Meta
 	WorkerID, AppID string
+	DriverID        string `codec:",omitempty"`
 	Release         string // "4.3.0"
 	Families        uint8
 }

@@ -84,6 +84,28 @@ type DecommissionWorker struct {
 	Worker WorkerRef
 }
 
+// LaunchDriver asks a worker to start a driver (B-140). It must never be sent twice, and by nobody but the leader: the
+// message names no master, so that a worker cannot refuse a stale one (S19).
+type LaunchDriver struct {
+	Worker          WorkerRef
+	DriverID        string
+	Cores, MemoryMB int
+	Supervise       bool
+	Resources       []Resource
+	// Payload is the driver's description; DriverFamilies and DriverRelease are its client's.
+	Payload        []byte
+	DriverFamilies uint8
+	DriverRelease  string
+}
+
+// KillDriver asks a worker to end a driver (B-135). Repeating it is harmless.
+type KillDriver struct {
+	Worker   WorkerRef
+	DriverID string
+}
+
+func (LaunchDriver) isEffect()        {}
+func (KillDriver) isEffect()          {}
 func (LaunchExecutor) isEffect()      {}
 func (ExecutorAdded) isEffect()       {}
 func (ExecutorUpdated) isEffect()     {}

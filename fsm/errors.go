@@ -13,6 +13,8 @@ var (
 	ErrClusterID = errors.New("cluster id differs")
 	// ErrTooLarge: an encoded command exceeds its limit, or an entity would exceed its own by it.
 	ErrTooLarge = errors.New("too large")
+	// ErrTooManyDrivers: the queue of drivers is full.
+	ErrTooManyDrivers = errors.New("too many drivers are waiting")
 	// ErrMalformed wraps every failure to decode a command of a known type and version.
 	ErrMalformed = errors.New("malformed command")
 	// ErrSnapshot wraps every failure to read a snapshot.

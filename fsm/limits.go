@@ -4,7 +4,7 @@ package fsm
 const (
 	// MaxCommandBytes is raft's suggested size of an entry.
 	MaxCommandBytes = 512 << 10
-	// MaxPayloadCommandBytes holds for RegisterApplication alone, which carries a payload.
+	// MaxPayloadCommandBytes holds for RegisterApplication and SubmitDriver, which carry a payload.
 	MaxPayloadCommandBytes = 640 << 10
 	// MaxPayloadBytes bounds the payload itself.
 	MaxPayloadBytes = 512 << 10
@@ -23,6 +23,8 @@ const (
 	// maxUsedBytes bounds the addresses in use on one worker: after it registered again with other resources, more may be
 	// in use than it offers.
 	maxUsedBytes = 2 * MaxEntityBytes
+	// MaxWaitingDrivers bounds the queue of drivers, each of which may have a payload (G-60).
+	MaxWaitingDrivers = 10_000
 	// maxLeaders bounds the remembered elections, whatever the settings say.
 	maxLeaders = 512
 	// maxSnapshotRecordBytes bounds one record of a snapshot.

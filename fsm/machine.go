@@ -91,5 +91,26 @@ func (t *tx) dispatch(cmd Command) (any, error) {
 	case Skipped:
 		return nil, nil
 	}
+	return t.dispatchDriver(cmd)
+}
+
+// dispatchDriver applies the commands of command_driver.go.
+func (t *tx) dispatchDriver(cmd Command) (any, error) {
+	switch c := cmd.(type) {
+	case SubmitDriver:
+		return t.submitDriver(c)
+	case RequestKillDriver:
+		return t.requestKillDriver(c)
+	case KillAllDrivers:
+		return t.killAllDrivers(), nil
+	case DriverChanged:
+		return t.driverChanged(c)
+	case PlaceDrivers:
+		return t.placeDrivers(c)
+	case DrainWorkers:
+		return t.drainWorkers(c), nil
+	case UnmarkIncompatible:
+		return t.unmarkIncompatible(c), nil
+	}
 	panic(fmt.Sprintf("fsm: command %T is not of this package", cmd))
 }

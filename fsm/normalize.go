@@ -135,26 +135,32 @@ func normalProfile(p Profile, defaults Profile) (Profile, error) {
 	if p.MemoryMB == 0 {
 		p.MemoryMB = defaults.MemoryMB
 	}
-	if len(p.Resources) > MaxProfileResources {
-		return Profile{}, fmt.Errorf("%w: %d resources of a profile, the limit is %d", ErrTooLarge, len(p.Resources), MaxProfileResources)
+	var err error
+	p.Resources, err = normalAmounts(p.Resources)
+	return p, err
+}
+
+// normalAmounts sorts the requirements by name and drops those of nothing.
+func normalAmounts(in []ResourceAmount) ([]ResourceAmount, error) {
+	if len(in) > MaxProfileResources {
+		return nil, fmt.Errorf("%w: %d resources, the limit is %d", ErrTooLarge, len(in), MaxProfileResources)
 	}
-	var resources []ResourceAmount
-	for _, r := range p.Resources {
+	var out []ResourceAmount
+	for _, r := range in {
 		if err := firstError(checkID("resource name", r.Name), checkAmount("resource amount", r.Amount)); err != nil {
-			return Profile{}, err
+			return nil, err
 		}
 		if r.Amount > 0 {
-			resources = append(resources, r)
+			out = append(out, r)
 		}
 	}
-	slices.SortFunc(resources, func(a, b ResourceAmount) int { return cmp.Compare(a.Name, b.Name) })
-	for i := 1; i < len(resources); i++ {
-		if resources[i].Name == resources[i-1].Name {
-			return Profile{}, fmt.Errorf("resource %s is named twice", resources[i].Name)
+	slices.SortFunc(out, func(a, b ResourceAmount) int { return cmp.Compare(a.Name, b.Name) })
+	for i := 1; i < len(out); i++ {
+		if out[i].Name == out[i-1].Name {
+			return nil, fmt.Errorf("resource %s is named twice", out[i].Name)
 		}
 	}
-	p.Resources = resources
-	return p, nil
+	return out, nil
 }
 
 // Sets of resource addresses. All are sorted, so that these are merges.

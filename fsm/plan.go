@@ -41,21 +41,38 @@ type PlanParams struct {
 	// SpreadOutApps is spark.deploy.spreadOutApps (B-184): true spreads an application over many workers.
 	SpreadOutApps bool
 	Policy        SelectionPolicy
+	// NowMillis is the leader's clock, for NotBeforeMillis of applications and drivers.
+	NowMillis int64
+	// SpreadOutDrivers is spark.deploy.spreadOutDrivers: B-172 when true, else B-174.
+	SpreadOutDrivers bool
+	// MaxDrivers is spark.deploy.maxDrivers (B-173); 0 = no limit.
+	MaxDrivers int
 	// Usable tells whether new work may go to a worker: the leader knows who is connected and reconciled.
 	Usable func(*Worker) bool
 	// Compatible tells whether a worker can run an application's executors (families, releases). Pairs known to be
 	// incompatible are left out by Plan itself.
 	Compatible func(*Application, *Worker) bool
+	// DriverCompatible tells whether a worker can run a driver (families, releases).
+	DriverCompatible func(*Driver, *Worker) bool
 }
 
 // PlanResult is what a planning pass decided.
 type PlanResult struct {
+	// Drivers fit into one PlaceDrivers command, which must be proposed before the PlaceExecutors of Placements.
+	Drivers []DriverPlacement
 	// Placements in the order in which executors get their ids: together they fit into one PlaceExecutors command.
 	Placements []Placement
 	// More: the pass stopped because the command is full; another one should follow after this one is applied.
 	More bool
 	// Hopeless names the application that waits alone, holds nothing and fits on no worker (B-178): it may hang.
 	Hopeless []string
+	// HopelessDrivers names the waiting drivers that fit on no ALIVE worker, not even if that were idle (G-56). The
+	// caller says so once for each.
+	HopelessDrivers []string
+	// DriversOverLimit counts the waiting drivers that MaxDrivers holds back.
+	DriversOverLimit int
+	// WakeAtMillis is when something that was held back by its NotBeforeMillis may be placed; 0 = nothing is.
+	WakeAtMillis int64
 }
 
 // Plan decides which executors to start now (B-160..B-184), by reading the view alone. It is a pure function.

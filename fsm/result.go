@@ -99,10 +99,13 @@ const (
 	DropMaxCores  // beyond what the application may have
 	DropTarget    // beyond the profile's target
 	DropMalformed // does not fit the profile, or makes no sense
+	DropDriverUnknown
+	DropWorkerDraining
 )
 
 var dropReasonNames = [...]string{"", "application unknown", "profile unknown", "worker unknown", "worker not alive",
-	"incompatible", "no free cores", "no free memory", "no free resources", "above cores.max", "above target", "malformed"}
+	"incompatible", "no free cores", "no free memory", "no free resources", "above cores.max", "above target", "malformed",
+	"driver unknown or not waiting", "worker draining"}
 
 // String says the reason in words.
 func (r DropReason) String() string {
@@ -147,6 +150,9 @@ type ReconcileResult struct {
 	Killed []ExecutorKey
 	// Ended were held, but are missing.
 	Ended []ExecutorKey
+	// KilledDrivers were reported, but are not held by this worker. EndedDrivers were held, but are missing: they are
+	// in the queue again, relaunched, or in their final state.
+	KilledDrivers, EndedDrivers []string
 }
 
 // DecommissionResult answers DecommissionWorkers. Matched counts live workers among the ids, those already

@@ -30,13 +30,15 @@ const (
 type recordKind uint8
 
 const (
-	kindGlobals     recordKind = 1
-	kindWorker      recordKind = 2
-	kindApplication recordKind = 3
-	kindPayload     recordKind = 4
-	kindExecutor    recordKind = 5
-	kindRemoved     recordKind = 6
-	kindTrailer     recordKind = 255
+	kindGlobals       recordKind = 1
+	kindWorker        recordKind = 2
+	kindApplication   recordKind = 3
+	kindPayload       recordKind = 4
+	kindExecutor      recordKind = 5
+	kindRemoved       recordKind = 6
+	kindDriver        recordKind = 32
+	kindDriverPayload recordKind = 33
+	kindTrailer       recordKind = 255
 )
 
 const trailerBytes = 8 + 2*sha256.Size

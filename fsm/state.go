@@ -9,6 +9,10 @@ type globals struct {
 	// NextCompleted is the number of the next completed application, from 1.
 	NextCompleted uint64         `codec:",omitempty"`
 	Leaders       []LeaderRecord `codec:",omitempty"`
+	// NextDriverNumber is the number of the next driver; it never goes back (G-06).
+	NextDriverNumber uint64 `codec:",omitempty"`
+	// CompletedDrivers counts the drivers that have ever ended: the number of the last one.
+	CompletedDrivers uint64 `codec:",omitempty"`
 
 	sum digestSum
 }
@@ -24,12 +28,18 @@ type tables struct {
 	workerByAddress table[string]      // live workers, by RPC address
 	workerByHost    table[string]      // live workers, by lower-case host and id
 	deadByHostPort  table[string]      // DEAD workers, by what they said of themselves, and id (B-014)
-	free            table[*Worker]     // ALIVE workers with free cores, in CoresFreeDesc order
+	free            table[*Worker]     // workers that take work, in CoresFreeDesc order
 	appByDriver     table[string]      // unfinished applications
 	queue           table[string]      // unfinished applications by number
 	wanting         table[string]      // those of them that want executors
 	completed       table[string]      // completed applications by CompletedSeq
 	byWorker        table[ExecutorKey] // executors by worker
+
+	drivers         table[*Driver]
+	driverQueue     table[string] // waiting drivers by number
+	driverActive    table[string] // waiting and running drivers by number
+	driverCompleted table[string] // completed drivers by CompletedSeq
+	driversByWorker table[string] // running drivers by worker
 }
 
 func newTables() tables {
@@ -38,7 +48,8 @@ func newTables() tables {
 		removed: newTable[*RemovedExecutor](), workerByAddress: newTable[string](), workerByHost: newTable[string](),
 		deadByHostPort: newTable[string](), free: newTable[*Worker](), appByDriver: newTable[string](),
 		queue: newTable[string](), wanting: newTable[string](), completed: newTable[string](),
-		byWorker: newTable[ExecutorKey](),
+		byWorker: newTable[ExecutorKey](), drivers: newTable[*Driver](), driverQueue: newTable[string](),
+		driverActive: newTable[string](), driverCompleted: newTable[string](), driversByWorker: newTable[string](),
 	}
 }
 
@@ -56,6 +67,11 @@ func (t *tables) commit() {
 	t.wanting.commit()
 	t.completed.commit()
 	t.byWorker.commit()
+	t.drivers.commit()
+	t.driverQueue.commit()
+	t.driverActive.commit()
+	t.driverCompleted.commit()
+	t.driversByWorker.commit()
 }
 
 // state is one version of everything. A committed state is immutable and shared by views and snapshots.

@@ -228,7 +228,7 @@ func (t *tx) unindexWorker(w *Worker) {
 	} else {
 		t.tables.deadByHostPort.del(pairKey(w.HostPort(), w.ID))
 	}
-	if w.State == WorkerAlive && w.CoresFree() > 0 {
+	if w.takesWork() {
 		t.tables.free.del(freeKey(w))
 	}
 }
@@ -250,7 +250,7 @@ func (t *tx) indexWorker(old, w *Worker) {
 	} else {
 		t.tables.deadByHostPort.set(pairKey(w.HostPort(), w.ID), w.ID)
 	}
-	if w.State == WorkerAlive && w.CoresFree() > 0 {
+	if w.takesWork() {
 		t.tables.free.set(freeKey(w), w)
 	}
 }

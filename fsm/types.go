@@ -168,6 +168,9 @@ type Settings struct {
 	RetainedExecutors int `codec:",omitempty"`
 	// LeaderHistory bounds the remembered elections.
 	LeaderHistory int `codec:",omitempty"`
+	// DriverRelaunchDelayMillis is spark.raftmaster.driver.relaunchDelay: how long after the loss of its worker a
+	// supervised driver is placed again at the earliest. 0 = at once.
+	DriverRelaunchDelayMillis int64 `codec:",omitempty"`
 }
 
 // DefaultSettings are in force until the first LeaderElected command.
@@ -207,8 +210,11 @@ type Worker struct {
 	// Decommissioned is the mark of this worker process: it survives death and revival, because such a process never
 	// takes new executors again (B-068, G-29).
 	Decommissioned bool `codec:",omitempty"`
-	// ExecutorCount counts executors booked here, decommissioned ones included.
+	// Draining keeps new executors and drivers away. Like Decommissioned it lasts as long as the id.
+	Draining bool `codec:",omitempty"`
+	// ExecutorCount counts executors booked here, decommissioned ones included; DriverCount the drivers.
 	ExecutorCount int `codec:",omitempty"`
+	DriverCount   int `codec:",omitempty"`
 
 	sum digestSum
 }
@@ -224,6 +230,9 @@ func (w *Worker) MemoryFreeMB() int { return w.MemoryMB - w.MemoryUsedMB }
 
 // Live tells whether the worker may hold executors: ALIVE or DECOMMISSIONED.
 func (w *Worker) Live() bool { return w.State == WorkerAlive || w.State == WorkerDecommissioned }
+
+// takesWork tells whether the planner needs to look at the worker.
+func (w *Worker) takesWork() bool { return w.State == WorkerAlive && !w.Draining && w.CoresFree() > 0 }
 
 // Ref gives what is needed to send the worker a message.
 func (w *Worker) Ref() WorkerRef {
@@ -252,6 +261,9 @@ type Application struct {
 	RunningCount        int            `codec:",omitempty"` // RUNNING
 	DecommissionedCount int            `codec:",omitempty"` // on decommissioned workers, still booked there
 	RetryCount          int            `codec:",omitempty"`
+	LoopFailures        int            `codec:",omitempty"` // quick failures in a row (crashloop.go)
+	LastFailureMillis   int64          `codec:",omitempty"` // of those in LoopFailures
+	NotBeforeMillis     int64          `codec:",omitempty"` // no executor is placed earlier (crashloop.go)
 	Confirmed           bool           `codec:",omitempty"` // the driver has named the id
 	Families            uint8          `codec:",omitempty"`
 	Release             string         `codec:",omitempty"`
@@ -289,6 +301,8 @@ type Executor struct {
 	// application (B-066).
 	State            ExecutorState `codec:",omitempty"`
 	LaunchedAtMillis int64         `codec:",omitempty"`
+	// RunningAtMillis is when RUNNING was reported, 0 before.
+	RunningAtMillis int64 `codec:",omitempty"`
 	// Delivered: the worker is known to have received the launch.
 	Delivered bool `codec:",omitempty"`
 

@@ -28,6 +28,8 @@ type Totals struct {
 	AppsWaiting, AppsRunning, AppsCompleted int
 	ExecutorsLaunching, ExecutorsRunning    int
 	ExecutorsDecommissioned                 int
+	DriversWaiting, DriversRunning          int
+	DriversCompleted                        int
 }
 
 func (t *Totals) countWorker(w *Worker, n int) {
@@ -64,6 +66,17 @@ func (t *Totals) countExecutor(s ExecutorState, n int) {
 		t.ExecutorsRunning += n
 	case ExecutorDecommissioned:
 		t.ExecutorsDecommissioned += n
+	}
+}
+
+func (t *Totals) countDriver(d *Driver, n int) {
+	switch {
+	case d.State.Finished():
+		t.DriversCompleted += n
+	case d.held():
+		t.DriversRunning += n
+	default:
+		t.DriversWaiting += n
 	}
 }
 

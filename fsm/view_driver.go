@@ -1,0 +1,29 @@
+package fsm
+
+// Driver finds a driver, completed ones included.
+func (v View) Driver(id string) (*Driver, bool) { return v.state().tables.drivers.get(idKey(id)) }
+
+// Drivers visits the waiting and the running drivers in the order of submission.
+func (v View) Drivers(fn func(*Driver) bool) { v.driversBy(&v.state().tables.driverActive, nil, fn) }
+
+// WaitingDrivers visits the drivers that wait for a worker, in the order of submission.
+func (v View) WaitingDrivers(fn func(*Driver) bool) {
+	v.driversBy(&v.state().tables.driverQueue, nil, fn)
+}
+
+// CompletedDrivers visits the completed drivers, oldest first: about the last Settings.RetainedDrivers (B-139).
+func (v View) CompletedDrivers(fn func(*Driver) bool) {
+	v.driversBy(&v.state().tables.driverCompleted, nil, fn)
+}
+
+// DriversOnWorker visits the drivers booked on a worker, by id.
+func (v View) DriversOnWorker(workerID string, fn func(*Driver) bool) {
+	v.driversBy(&v.state().tables.driversByWorker, pairKey(workerID, ""), fn)
+}
+
+func (v View) driversBy(index *table[string], prefix []byte, fn func(*Driver) bool) {
+	index.scan(prefix, func(id string) bool {
+		d, ok := v.Driver(id)
+		return !ok || fn(d)
+	})
+}
