@@ -99,6 +99,14 @@ func (h *Handler) routes() {
 	h.formRoutes()
 	h.sparkMetricRoutes()
 	h.redirect("/json")
+	h.page("/app", h.list(h.serveAppPage))
+	h.page("/app/json", h.list(h.serveAppJSON))
+	h.page("/environment", h.serveEnvironment)
+	h.page("/logPage", h.list(h.serveLogPage))
+	h.page("/log", h.list(h.serveLog))
+	if h.opts.ReverseProxy {
+		h.mux.Handle("/proxy/", newUIProxy(h))
+	}
 }
 
 // page serves a path of Spark's UI with its final slash, and redirects from the one without.

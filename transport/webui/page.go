@@ -1,7 +1,6 @@
 package webui
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -39,6 +39,14 @@ type pageData struct {
 	Active    []App
 	Completed []App
 	Executors []Executor
+	// Drivers are unfinished, in the order of submission; CompletedDrivers newest first.
+	Drivers, CompletedDrivers []Driver
+	// Root is the path of these pages at a proxy in front; Links lead to workers and applications.
+	Root  string
+	Links linker
+	// Kill: there are kill buttons, whose forms carry CSRF.
+	Kill bool
+	CSRF string
 	// Changes and Events are newest first.
 	Changes []LeaderChange
 	Events  []Event
@@ -48,27 +56,13 @@ type pageData struct {
 
 // servePage is the cluster page, on the leader and on standbys alike.
 func (h *Handler) servePage(w http.ResponseWriter, r *http.Request) {
-	now := h.opts.Now()
-	d := h.pageData(nonceOf(r.Context()))
-	t, err := pageTemplate.Clone()
-	if err == nil {
-		t = t.Funcs(timeFuncs(now))
-	}
-	var body bytes.Buffer
-	if err == nil {
-		err = t.Execute(&body, d)
-	}
-	if err != nil {
-		h.opts.Log.Error("cannot build the cluster page", "error", err)
-		h.writeError(w, r, http.StatusInternalServerError, &Error{Code: CodeInternal, Message: "the page cannot be built, see the master's log"})
-		return
-	}
-	writeBody(w, r, http.StatusOK, "text/html;charset=utf-8", body.Bytes())
+	h.writePage(w, r, pageTemplate, h.pageData(r))
 }
 
-func (h *Handler) pageData(nonce string) pageData {
+func (h *Handler) pageData(r *http.Request) pageData {
 	st, c := h.opts.State.Status(), h.opts.State.Cluster()
-	d := pageData{Title: h.opts.Title, Nonce: nonce, CSS: template.CSS(clusterCSS), S: st, Health: HealthOf(st), C: c}
+	d := pageData{Title: h.opts.Title, Nonce: nonceOf(r.Context()), CSS: template.CSS(clusterCSS), S: st, Health: HealthOf(st), C: c,
+		Root: h.root, Links: h.links(), Kill: h.killShown(r, st), CSRF: h.csrfToken}
 	if st.Counts.Executors <= maxPageExecutors {
 		d.Executors = h.opts.State.Executors("")
 	}
@@ -83,6 +77,14 @@ func (h *Handler) pageData(nonce string) pageData {
 		}
 	}
 	slices.Reverse(d.Completed)
+	for _, x := range c.Drivers {
+		if x.Active {
+			d.Drivers = append(d.Drivers, x)
+		} else {
+			d.CompletedDrivers = append(d.CompletedDrivers, x)
+		}
+	}
+	slices.Reverse(d.CompletedDrivers)
 	for _, w := range c.Workers {
 		d.Resources = d.Resources || len(w.Resources) > 0
 	}
@@ -99,7 +101,19 @@ func newest[T any](list []T, n int) []T {
 	return out
 }
 
-var pageTemplate = template.Must(template.New("cluster").Funcs(timeFuncs(time.Time{})).Funcs(template.FuncMap{
+// The pages. Their functions that depend on the present time are replaced for each answer.
+var (
+	pageTemplate        = parsePage("cluster", clusterHTML)
+	appTemplate         = parsePage("app", appHTML)
+	environmentTemplate = parsePage("environment", environmentHTML)
+	logTemplate         = parsePage("log", logHTML)
+)
+
+func parsePage(name, text string) *template.Template {
+	return template.Must(template.New(name).Funcs(timeFuncs(time.Time{})).Funcs(pageFuncs).Parse(text))
+}
+
+var pageFuncs = template.FuncMap{
 	"mem": func(mb int) string {
 		if mb >= 1024 {
 			return strconv.FormatFloat(float64(mb)/1024, 'f', 1, 64) + " GiB"
@@ -124,8 +138,15 @@ var pageTemplate = template.Must(template.New("cluster").Funcs(timeFuncs(time.Ti
 		v := reflect.ValueOf(list)
 		return v.Slice(0, min(v.Len(), pageRows)).Interface()
 	},
-	"more": func(list any) int { return max(0, reflect.ValueOf(list).Len()-pageRows) },
-}).Parse(clusterHTML))
+	"more":  func(list any) int { return max(0, reflect.ValueOf(list).Len()-pageRows) },
+	"slash": func(base string) string { return strings.TrimRight(base, "/") + "/" },
+	"cores": func(n int) string {
+		if n == 1 {
+			return "1 core"
+		}
+		return strconv.Itoa(n) + " cores"
+	},
+}
 
 // timeFuncs are the functions that depend on the present time and zone.
 func timeFuncs(now time.Time) template.FuncMap {
