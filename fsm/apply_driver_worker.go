@@ -1,7 +1,5 @@
 package fsm
 
-import "cmp"
-
 // loseDrivers ends or relaunches what ran on a worker that is gone (B-060, B-138).
 func (t *tx) loseDrivers(workerID, message string) {
 	for _, d := range t.driversOfWorker(workerID) {
@@ -39,12 +37,8 @@ func (t *tx) relaunchDriver(d *Driver, message string) {
 		next.NotBeforeMillis = t.meta.NowMillis + wait
 	}
 	if err := t.nameDriver(next); err != nil {
-		// The pattern was good for the first id; a higher number may have made it too long.
-		next.IDPattern = ""
-		if t.nameDriver(next) != nil {
-			t.endDriver(d, driverEnding{state: DriverStateError, reason: cmp.Or(message, err.Error())})
-			return
-		}
+		t.endDriver(d, driverEnding{state: DriverStateError, reason: message + "; " + err.Error()})
+		return
 	}
 	t.endDriver(d, driverEnding{state: DriverStateRelaunching, reason: message, successor: next.ID})
 	t.putDriver(next)

@@ -10,7 +10,7 @@ import (
 // thing that is wrong.
 func Check(v View) error {
 	c := &checker{v: v, t: &v.state().tables, held: make(map[string]*holding), apps: make(map[string]*appHolding)}
-	for _, step := range []func() error{c.executors, c.workers, c.applications, c.removed, c.indexSizes, c.rest} {
+	for _, step := range []func() error{c.executors, c.drivers, c.workers, c.applications, c.removed, c.indexSizes, c.rest} {
 		if err := step(); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvariant, err)
 		}
@@ -18,10 +18,23 @@ func Check(v View) error {
 	return nil
 }
 
-// holding is what the executors of one worker sum up to.
+// holding is what the executors and drivers of one worker sum up to.
 type holding struct {
-	cores, memoryMB, count int
-	resources              []Resource
+	cores, memoryMB, count, drivers int
+	resources                       []Resource
+}
+
+// take adds addresses, each of which only one may hold.
+func (h *holding) take(workerID string, resources []Resource) error {
+	for _, r := range resources {
+		for _, address := range r.Addresses {
+			if slices.Contains(addressesOf(h.resources, r.Name), address) {
+				return fmt.Errorf("worker %s: %s %s is held twice", workerID, r.Name, address)
+			}
+		}
+	}
+	h.resources = addResources(h.resources, resources)
+	return nil
 }
 
 // appHolding is what the executors of one application sum up to.
@@ -88,14 +101,9 @@ func (c *checker) executor(e *Executor) error {
 	h.cores += e.Cores
 	h.memoryMB += e.MemoryMB
 	h.count++
-	for _, r := range e.Resources {
-		for _, address := range r.Addresses {
-			if slices.Contains(addressesOf(h.resources, r.Name), address) {
-				return fmt.Errorf("worker %s: %s %s is held twice", w.ID, r.Name, address)
-			}
-		}
+	if err := h.take(w.ID, e.Resources); err != nil {
+		return err
 	}
-	h.resources = addResources(h.resources, e.Resources)
 	c.totals.countExecutor(e.State, 1)
 	return c.executorOfApp(e, a, w)
 }
@@ -133,12 +141,12 @@ func (c *checker) workers() error {
 	err := visit(&c.t.workers, func(w *Worker) error {
 		c.totals.countWorker(w, 1)
 		h := c.worker(w.ID)
-		if w.CoresUsed != h.cores || w.MemoryUsedMB != h.memoryMB || w.ExecutorCount != h.count {
-			return fmt.Errorf("worker %s says %d cores, %d MB, %d executors in use; its executors sum up to %d, %d, %d",
-				w.ID, w.CoresUsed, w.MemoryUsedMB, w.ExecutorCount, h.cores, h.memoryMB, h.count)
+		if w.CoresUsed != h.cores || w.MemoryUsedMB != h.memoryMB || w.ExecutorCount != h.count || w.DriverCount != h.drivers {
+			return fmt.Errorf("worker %s says %d cores, %d MB, %d executors, %d drivers in use; they sum up to %d, %d, %d, %d",
+				w.ID, w.CoresUsed, w.MemoryUsedMB, w.ExecutorCount, w.DriverCount, h.cores, h.memoryMB, h.count, h.drivers)
 		}
 		if !equalResources(w.ResourcesUsed, h.resources) {
-			return fmt.Errorf("worker %s says that it uses %v, its executors use %v", w.ID, w.ResourcesUsed, h.resources)
+			return fmt.Errorf("worker %s says that it uses %v, what runs there uses %v", w.ID, w.ResourcesUsed, h.resources)
 		}
 		if w.Live() && w.Decommissioned != (w.State == WorkerDecommissioned) {
 			return fmt.Errorf("worker %s is %s, its mark says %t", w.ID, w.State, w.Decommissioned)
@@ -316,6 +324,10 @@ func (c *checker) indexSizes() error {
 		{"queue", c.t.queue.len(), active},
 		{"completed applications", c.t.completed.len(), c.totals.AppsCompleted},
 		{"executors by worker", c.t.byWorker.len(), c.t.executors.len()},
+		{"queue of drivers", c.t.driverQueue.len(), c.totals.DriversWaiting},
+		{"unfinished drivers", c.t.driverActive.len(), c.totals.DriversWaiting + c.totals.DriversRunning},
+		{"completed drivers", c.t.driverCompleted.len(), c.totals.DriversCompleted},
+		{"drivers by worker", c.t.driversByWorker.len(), c.totals.DriversRunning},
 	} {
 		if i.got != i.want {
 			return fmt.Errorf("index %q has %d entries instead of %d", i.name, i.got, i.want)
@@ -329,7 +341,7 @@ func (c *checker) rest() error {
 		return fmt.Errorf("totals are %+v instead of %+v", got, c.totals)
 	}
 	g := c.v.state().globals
-	if g.Settings.RetainedExecutors < 0 || g.Settings.RetainedApplications < 0 {
+	if g.Settings.RetainedExecutors < 0 || g.Settings.RetainedApplications < 0 || g.Settings.RetainedDrivers < 0 {
 		return fmt.Errorf("settings make no sense: %+v", g.Settings)
 	}
 	return nil

@@ -86,5 +86,6 @@ func RecomputeDigest(v View) Digest {
 	st.tables.apps.scan(nil, func(a *Application) bool { total.add(s.sum(kindApplication, a)); return true })
 	st.tables.executors.scan(nil, func(e *Executor) bool { total.add(s.sum(kindExecutor, e)); return true })
 	st.tables.removed.scan(nil, func(e *RemovedExecutor) bool { total.add(s.sum(kindRemoved, e)); return true })
+	st.tables.drivers.scan(nil, func(d *Driver) bool { total.add(s.sum(kindDriver, d)); return true })
 	return total.digest()
 }

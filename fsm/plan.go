@@ -75,13 +75,16 @@ type PlanResult struct {
 	WakeAtMillis int64
 }
 
-// Plan decides which executors to start now (B-160..B-184), by reading the view alone. It is a pure function.
+// Plan decides which drivers and executors to start now (B-160..B-184), by reading the view alone. It is a pure function.
 // Applications come in queue order; one that cannot be served does not hold up the next (B-175). Its cost depends on the
 // applications that want executors and the executors they get; workers are looked at only as far as needed, unless
 // another policy than the default needs them sorted, or nothing fits.
 func Plan(v View, params PlanParams) PlanResult {
 	p := &pass{params: params, view: v}
-	// Waiting drivers, which come before all executors (B-171), are to be placed here.
+	p.planDrivers() // before all executors (B-171)
+	if p.result.More {
+		return p.result
+	}
 	v.WantingApplications(func(a *Application) bool {
 		p.planApplication(a)
 		return !p.result.More
@@ -106,6 +109,10 @@ type appPass struct {
 }
 
 func (p *pass) planApplication(a *Application) {
+	if a.NotBeforeMillis > p.params.NowMillis {
+		p.wakeAt(a.NotBeforeMillis)
+		return
+	}
 	ap := &appPass{app: a, coresLeft: a.CoresLeft(), held: a.ExecutorCount}
 	for i := range a.Profiles {
 		ps := &a.Profiles[i]

@@ -208,10 +208,8 @@ func (f *fleet) walk(fn func(*planWorker) bool) {
 // of them: each can be given something, so that others would get nothing. The slice is valid until the next call.
 func (f *fleet) usable(a *Application, profile Profile, limit int) []*planWorker {
 	need := demand{cores: coresPerExecutor(profile), memoryMB: profile.MemoryMB, resources: profile.Resources}
-	for i := range f.refused {
-		if f.refused[i].covers(&need) {
-			return nil
-		}
+	if f.isRefused(&need) {
+		return nil
 	}
 	out, fits := f.scratch[:0], 0
 	f.walk(func(w *planWorker) bool {
@@ -225,8 +223,8 @@ func (f *fleet) usable(a *Application, profile Profile, limit int) []*planWorker
 		out = append(out, w)
 		return len(out) < limit
 	})
-	if fits == 0 && len(f.refused) < maxRefused {
-		f.refused = append(f.refused, need)
+	if fits == 0 {
+		f.refuse(&need)
 	}
 	f.scratch = out
 	return out

@@ -38,6 +38,8 @@ type snapshotReader struct {
 	count uint64
 	body  []byte
 	apps  map[string]*Application
+
+	drivers map[string]*Driver
 }
 
 // read fills p and hashes it. A snapshot that ends too early is a bad one.
@@ -59,7 +61,7 @@ func (s *snapshotReader) restore() (*state, error) {
 	}
 	empty := &state{globals: &globals{}, tables: newTables()}
 	s.tx = newTx(empty, newSummer(), index, term, Meta{})
-	s.apps = make(map[string]*Application)
+	s.apps, s.drivers = make(map[string]*Application), make(map[string]*Driver)
 	for {
 		kind, err := s.next()
 		if err != nil {
@@ -175,6 +177,10 @@ func (s *snapshotReader) add(kind recordKind) error {
 		err = s.addExecutor()
 	case kindRemoved:
 		err = s.addRemoved()
+	case kindDriver:
+		err = s.addDriver()
+	case kindDriverPayload:
+		err = s.addDriverPayload()
 	default:
 		err = errors.New("unknown kind: the snapshot is of a newer release")
 	}
@@ -258,5 +264,36 @@ func (s *snapshotReader) addRemoved() error {
 		return errTwice
 	}
 	s.tx.putRemoved(e)
+	return nil
+}
+
+func (s *snapshotReader) addDriver() error {
+	d := &Driver{}
+	if err := firstError(decodeMsgpack(s.body, d), checkID("driver id", d.ID)); err != nil {
+		return err
+	}
+	if s.tx.driver(d.ID) != nil {
+		return errTwice
+	}
+	s.tx.putDriver(d)
+	s.drivers[d.ID] = d
+	return nil
+}
+
+func (s *snapshotReader) addDriverPayload() error {
+	var p driverPayloadRecord
+	if err := decodeMsgpack(s.body, &p); err != nil {
+		return err
+	}
+	d, ok := s.drivers[p.DriverID]
+	switch {
+	case !ok:
+		return errors.New("payload without its driver")
+	case d.Payload != nil:
+		return errTwice
+	case !bytes.Equal(payloadSum(p.Payload), d.PayloadSum):
+		return errors.New("payload differs from its checksum")
+	}
+	d.Payload = p.Payload
 	return nil
 }

@@ -50,6 +50,12 @@ type payloadRecord struct {
 	Payload []byte
 }
 
+// driverPayloadRecord is the same for a driver.
+type driverPayloadRecord struct {
+	DriverID string
+	Payload  []byte
+}
+
 // Snapshot is a state that can be written. It may be dropped without being written.
 type Snapshot struct{ s *state }
 
@@ -70,6 +76,10 @@ func (s Snapshot) Write(w io.Writer) error {
 	})
 	st.tables.executors.scan(nil, func(e *Executor) bool { return sw.record(kindExecutor, e) })
 	st.tables.removed.scan(nil, func(e *RemovedExecutor) bool { return sw.record(kindRemoved, e) })
+	st.tables.drivers.scan(nil, func(d *Driver) bool { return sw.record(kindDriver, d) })
+	st.tables.drivers.scan(nil, func(d *Driver) bool {
+		return d.Payload == nil || sw.record(kindDriverPayload, &driverPayloadRecord{DriverID: d.ID, Payload: d.Payload})
+	})
 	sw.trailer(st)
 	if sw.err == nil {
 		sw.err = buffered.Flush()

@@ -1,0 +1,169 @@
+package fsm
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// driverPass is what a pass knows while it places drivers.
+type driverPass struct {
+	*pass
+	order   []*planWorker // in which workers are visited
+	cursor  int           // where the next driver's visit begins, shared by all (B-172)
+	running int           // booked drivers, planned ones included
+	bytes   int           // estimated size of the command
+
+	hopeless, possible []demand // known of idle workers
+}
+
+// planDrivers places waiting drivers, in the order of submission; one that fits nowhere does not hold up the next
+// (B-172, B-174).
+func (p *pass) planDrivers() {
+	dp := &driverPass{pass: p, running: p.view.Totals().DriversRunning}
+	p.view.WaitingDrivers(func(d *Driver) bool {
+		switch {
+		case d.NotBeforeMillis > p.params.NowMillis:
+			p.wakeAt(d.NotBeforeMillis)
+		case p.params.MaxDrivers > 0 && dp.running >= p.params.MaxDrivers:
+			p.result.DriversOverLimit++
+		default:
+			dp.plan(d)
+		}
+		return !p.result.More
+	})
+}
+
+// wakeAt asks for another pass at that time.
+func (p *pass) wakeAt(millis int64) {
+	if p.result.WakeAtMillis == 0 || millis < p.result.WakeAtMillis {
+		p.result.WakeAtMillis = millis
+	}
+}
+
+func (p *driverPass) plan(d *Driver) {
+	if p.fleet == nil {
+		p.fleet = newFleet(p.view, p.params)
+	}
+	if p.order == nil {
+		p.order = p.fleet.forDrivers(p.params.SpreadOutDrivers)
+	}
+	need := demand{cores: d.Cores, memoryMB: d.MemoryMB, resources: d.ResourceReqs}
+	w := p.find(d, &need)
+	if w == nil {
+		p.noteHopelessDriver(d, &need)
+		return
+	}
+	if p.driversFull(d, w) {
+		p.result.More = true
+		return
+	}
+	p.fleet.lost(w)
+	w.take(d.ResourceReqs)
+	w.coresFree -= d.Cores
+	w.memoryFree -= d.MemoryMB
+	p.running++
+	p.result.Drivers = append(p.result.Drivers, DriverPlacement{DriverID: d.ID, WorkerID: w.worker.ID})
+}
+
+// find visits the workers: from the cursor on when spreading out, else from the first.
+func (p *driverPass) find(d *Driver, need *demand) *planWorker {
+	if p.fleet.isRefused(need) {
+		return nil // all would be visited in vain: the cursor comes back to where it is
+	}
+	fits := 0
+	for i := range p.order {
+		at := i
+		if p.params.SpreadOutDrivers {
+			at = (p.cursor + i) % len(p.order)
+		}
+		w := p.order[at]
+		if !w.canGive(need) {
+			continue
+		}
+		fits++
+		if p.params.DriverCompatible != nil && !p.params.DriverCompatible(d, w.worker) {
+			continue
+		}
+		p.cursor = (at + 1) % len(p.order)
+		return w
+	}
+	if fits == 0 {
+		p.fleet.refuse(need)
+	}
+	return nil
+}
+
+// driversFull tells whether the command has no room for one more driver, and counts it otherwise.
+func (p *driverPass) driversFull(d *Driver, w *planWorker) bool {
+	const fixedBytes = 48 // field names and lengths
+	size := fixedBytes + len(d.ID) + len(w.worker.ID)
+	if len(p.result.Drivers) >= MaxPlacements || p.bytes+size > MaxCommandBytes-1024 {
+		return true
+	}
+	p.bytes += size
+	return false
+}
+
+// noteHopelessDriver names a driver that no ALIVE worker could hold if it were idle.
+func (p *driverPass) noteHopelessDriver(d *Driver, need *demand) {
+	if slices.ContainsFunc(p.possible, func(known demand) bool { return need.covers(&known) }) {
+		return
+	}
+	if !slices.ContainsFunc(p.hopeless, func(known demand) bool { return known.covers(need) }) {
+		if p.fitsIdle(need) {
+			p.possible = append(p.possible, *need)
+			return
+		}
+		p.hopeless = append(p.hopeless, *need)
+	}
+	p.result.HopelessDrivers = append(p.result.HopelessDrivers, d.ID)
+}
+
+func (p *driverPass) fitsIdle(need *demand) bool {
+	found := false
+	p.view.Workers(func(w *Worker) bool {
+		found = w.State == WorkerAlive && w.Cores >= need.cores && w.MemoryMB >= need.memoryMB
+		for _, r := range need.resources {
+			found = found && len(addressesOf(w.Resources, r.Name)) >= r.Amount
+		}
+		return !found
+	})
+	return found
+}
+
+// forDrivers lists the usable workers in the order in which drivers visit them. Spark shuffles them when it spreads out
+// (B-172); here those with the fewest drivers come first, then those with the most free cores: as even, and the same
+// from every replica (G-48). Else they come by id (B-174).
+func (f *fleet) forDrivers(spreadOut bool) []*planWorker {
+	for f.load() {
+	}
+	order := make([]*planWorker, 0, len(f.base))
+	order = append(order, f.base...)
+	byID := func(a, b *planWorker) int { return strings.Compare(a.worker.ID, b.worker.ID) }
+	if !spreadOut {
+		slices.SortFunc(order, byID)
+		return order
+	}
+	slices.SortFunc(order, func(a, b *planWorker) int {
+		return cmp.Or(cmp.Compare(a.worker.DriverCount, b.worker.DriverCount), cmp.Compare(b.coresFree, a.coresFree), byID(b, a))
+	})
+	return order
+}
+
+// isRefused tells whether it is known already that no worker can meet the demand.
+func (f *fleet) isRefused(need *demand) bool {
+	for i := range f.refused {
+		if f.refused[i].covers(need) {
+			return true
+		}
+	}
+	return false
+}
+
+// refuse remembers a demand that no worker can meet.
+func (f *fleet) refuse(need *demand) {
+	if len(f.refused) < maxRefused {
+		f.refused = append(f.refused, *need)
+	}
+}
