@@ -402,6 +402,9 @@ func (c *mconn) closed() {
 	c.r.m.core.ConnClosed(b.addr, b.live() == nil)
 }
 
+// Families implements master.Conn.
+func (c *mconn) Families() sparkmsg.FamilySet { return c.fams }
+
 // ID implements master.Conn.
 func (c *mconn) ID() uint64 { return c.id }
 

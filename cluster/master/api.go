@@ -25,7 +25,9 @@ type NotLeaderError struct {
 
 // Error implements error. It begins with the words by which Spark's clients recognise a master that does not lead
 // (Utils.BACKUP_STANDALONE_MASTER_PREFIX).
-func (e *NotLeaderError) Error() string { return "Current state is not alive: " + e.State + "." + e.whoLeads() }
+func (e *NotLeaderError) Error() string {
+	return "Current state is not alive: " + e.State + "." + e.whoLeads()
+}
 
 // Refuse says it as Spark's master does, and then who leads (G-74). can is what only a leader can do: "accept driver
 // submissions", "kill drivers", "request driver status".
@@ -65,6 +67,8 @@ type DriverStatus struct {
 	Exception *sparkmsg.Exception
 	// Successor is the id under which a RELAUNCHING driver goes on.
 	Successor string
+	// Reason says why the master itself ended it, such as the loss of its worker; "" if it did not.
+	Reason string
 }
 
 // answered is the outcome of a request.
@@ -103,8 +107,8 @@ func call[T any](ctx context.Context, s *Service, start func(c *Core, done func(
 
 // SubmitDriver queues a driver (B-134). families are those of the workers that may run it, release its Spark release as
 // far as known ("" if not). The description is bound to one of these families if it is not bound yet; it must not be
-// used by the caller afterwards. An error that wraps fsm.ErrInvalidCommand, fsm.ErrTooLarge or is a
-// *sparkmsg.PayloadTooLargeError says that this description can never be accepted.
+// used by the caller afterwards. A description that can never be accepted is no error: Success is false, and Message says
+// why.
 func (s *Service) SubmitDriver(ctx context.Context, desc *sparkmsg.DriverDescription, families sparkmsg.FamilySet,
 	release string) (DriverSubmission, error) {
 	return call(ctx, s, func(c *Core, done func(DriverSubmission, error)) {

@@ -57,14 +57,17 @@ func (c *Core) appSoft(id string, addr sparkmsg.Address, families sparkmsg.Famil
 func (c *Core) registerApplication(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.RegisterApplication) {
 	desc := m.AppDescription
 	addr, err := refAddress(m.Driver)
+	if err == nil && desc == nil {
+		err = errors.New("the message carries no application description")
+	}
 	if !c.leader {
 		if err == nil {
 			c.learnReachAhead(addr, endpointAppClient)
+			if payload, err := desc.MarshalPayload(); err == nil {
+				c.keepRegistration(&registration{conn: conn, families: families, addr: addr, desc: desc, payload: payload})
+			}
 		}
 		return
-	}
-	if err == nil && desc == nil {
-		err = errors.New("the message carries no application description")
 	}
 	if err != nil {
 		c.peerWarn("application not usable", "", "application registration is not usable", "error", err)
@@ -77,6 +80,7 @@ func (c *Core) registerApplication(conn Conn, families sparkmsg.FamilySet, m *sp
 		return
 	}
 	conn.SetTrusted()
+	c.dropKept(addr)
 	reg := &registration{conn: conn, families: families, addr: addr, desc: desc, payload: payload}
 	if old := c.view().ApplicationByDriver(toFSMAddress(addr)); old != nil {
 		c.registerAgain(reg, old)
@@ -101,6 +105,7 @@ func (c *Core) proposeApplication(reg *registration, keep bool) {
 		Meta: c.meta(), Name: desc.Name, User: desc.User, UIURL: desc.AppUIURL, Driver: toFSMAddress(addr),
 		MaxCores: toInt(desc.MaxCores), DefaultCores: c.defaultCores(), DefaultProfile: toFSMProfile(&desc.DefaultProfile),
 		InitialExecutorLimit: toInt(desc.InitialExecutorLimit), Payload: reg.payload, Families: uint8(families), KeepID: keep,
+		IDPattern: c.cfg.AppIDPattern, NumberModulo: c.cfg.AppNumberModulo, NameAsID: c.cfg.UseAppNameAsAppID,
 	}
 	if cmd.DefaultProfile.MemoryMB == 0 {
 		cmd.DefaultProfile.MemoryMB = defaultExecutorMemoryMB
@@ -108,8 +113,11 @@ func (c *Core) proposeApplication(reg *registration, keep bool) {
 	c.propose("RegisterApplication", cmd, func(r fsm.Result) {
 		c.applicationRegistered(conn, families, addr, desc, r.Value.(fsm.RegisterApplicationResult))
 	}, func(err error) {
-		if refusal(err) {
+		switch {
+		case refusal(err):
 			c.refuseApplication(conn, families, desc.Name, err)
+		case !c.leader:
+			c.keepRegistration(reg) // for the case that this master leads again
 		}
 	})
 }

@@ -39,12 +39,17 @@ type Core struct {
 
 	dropped bool // messages were dropped in a lapse of the lease
 
+	// kept are registrations of applications that came while this master did not lead; they outlive the change.
+	kept      map[sparkmsg.Address]*kept
+	keptBytes int
+
 	log   safeLog
 	lines lineLimiter // of the log; it outlives terms
 
 	pending    map[string]pending // by request id
 	requestSeq uint64
 
+	drivers    driverSoft
 	plan       planState
 	lastAttach time.Time // when the last awaited peer came back
 	scannedAt  time.Time // when liveness was last looked at, to notice that this process was stopped
@@ -73,10 +78,14 @@ func NewCore(cfg Config, deps Deps) *Core {
 	if cfg.Location == nil {
 		cfg.Location = time.Local
 	}
+	if cfg.RelaunchDelay > 0 {
+		cfg.Settings.DriverRelaunchDelayMillis = cfg.RelaunchDelay.Milliseconds()
+	}
 	if deps.Observer == nil {
 		deps.Observer = noObserver{}
 	}
-	c := &Core{cfg: cfg, deps: deps, log: safeLog{deps.Log}, reached: map[sparkmsg.Address]bool{}}
+	c := &Core{cfg: cfg, deps: deps, log: safeLog{deps.Log}, reached: map[sparkmsg.Address]bool{},
+		kept: map[sparkmsg.Address]*kept{}}
 	c.forget()
 	return c
 }
@@ -98,6 +107,7 @@ func (c *Core) forget() {
 	c.apps = map[string]*appSoft{}
 	c.pending = map[string]pending{}
 	c.gone = map[string]bool{}
+	c.drivers = newDriverSoft()
 	c.plan = planState{}
 	c.lastAttach = time.Time{}
 	c.dropped = false
@@ -114,6 +124,7 @@ func (c *Core) Elected(term uint64, reason string) {
 	c.propose("LeaderElected", fsm.LeaderElected{Meta: c.meta(), NodeID: c.cfg.NodeID, Reason: reason, Settings: c.cfg.Settings},
 		func(fsm.Result) {}, nil)
 	c.takeOver()
+	c.takeUpKept()
 	c.startLiveness()
 	c.needPlan()
 	c.flush()

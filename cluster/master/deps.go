@@ -62,6 +62,8 @@ type Receipt struct {
 type Conn interface {
 	// ID tells connections apart.
 	ID() uint64
+	// Families is what the descriptors of the peer's messages have shown of its Spark release so far.
+	Families() sparkmsg.FamilySet
 	// SetTrusted lifts the frame limit of a peer that is not registered.
 	SetTrusted()
 	// Outbox returns which pushes of the peer's outbox went out on this connection. An answer to push s that comes in on
@@ -102,7 +104,7 @@ type Deps struct {
 	Lease func() bool
 	// Leader returns the address of the master that leads as far as this one knows; false for none. It may be nil.
 	Leader func() (sparkmsg.Address, bool)
-	Log   hclog.Logger
+	Log    hclog.Logger
 }
 
 // Config is what an operator sets.

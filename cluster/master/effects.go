@@ -10,17 +10,31 @@ import (
 // sendEffects tells the peers what a committed command means for them, in the order of the log. Receipts are asked for
 // once per worker, behind all launches of the command.
 func (c *Core) sendEffects(effects []fsm.Effect) {
-	var batch []string // workers that got launches, in the order of their first one
-	keys := map[string][]fsm.ExecutorKey{}
+	var batch []*launches // one for each worker that got some, in the order of the first
+	byWorker := map[string]*launches{}
+	of := func(id string) *launches {
+		b := byWorker[id]
+		if b == nil {
+			b = &launches{workerID: id}
+			byWorker[id] = b
+			batch = append(batch, b)
+		}
+		return b
+	}
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case fsm.LaunchExecutor:
-			if id := e.Worker.ID; c.sendLaunch(&e) {
-				if len(keys[id]) == 0 {
-					batch = append(batch, id)
-				}
-				keys[id] = append(keys[id], fsm.ExecutorKey{AppID: e.AppID, ExecID: e.ExecID})
+			if c.sendLaunch(&e) {
+				b := of(e.Worker.ID)
+				b.executors = append(b.executors, fsm.ExecutorKey{AppID: e.AppID, ExecID: e.ExecID})
 			}
+		case fsm.LaunchDriver:
+			if c.sendDriver(&e) {
+				b := of(e.Worker.ID)
+				b.drivers = append(b.drivers, e.DriverID)
+			}
+		case fsm.KillDriver:
+			c.toWorker(e.Worker, &sparkmsg.KillDriver{DriverID: e.DriverID})
 		case fsm.KillExecutor:
 			c.forgetLaunch(e.Worker.ID, fsm.ExecutorKey{AppID: e.AppID, ExecID: e.ExecID})
 			c.toWorker(e.Worker, &sparkmsg.KillExecutor{MasterURL: c.cfg.masterURL(), AppID: e.AppID, ExecID: int32(e.ExecID)})
@@ -46,11 +60,18 @@ func (c *Core) sendEffects(effects []fsm.Effect) {
 			c.log.Error("the state machine owes a message that this release cannot send", "effect", fmt.Sprintf("%T", effect))
 		}
 	}
-	for _, id := range batch {
-		if w := c.workers[id]; w != nil {
-			c.askReceipt(w, keys[id])
+	for _, b := range batch {
+		if w := c.workers[b.workerID]; w != nil {
+			c.askReceipt(w, b)
 		}
 	}
+}
+
+// launches are what one command has started on one worker.
+type launches struct {
+	workerID  string
+	executors []fsm.ExecutorKey
+	drivers   []string
 }
 
 // toWorker queues a message for a worker. A worker that this term has not met yet is addressed as the table says.

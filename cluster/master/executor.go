@@ -87,21 +87,27 @@ func (c *Core) launched(w *workerSoft, key fsm.ExecutorKey, seq uint64) {
 
 // askReceipt asks, behind a batch of launches and on the same connection, whether the worker exists: its answer shows
 // which launches have arrived. The receipt is committed, so that a later leader knows it as well.
-func (c *Core) askReceipt(w *workerSoft, keys []fsm.ExecutorKey) {
+func (c *Core) askReceipt(w *workerSoft, sent *launches) {
 	term := c.term
 	c.deps.Network.Receipt(w.addr, endpointWorker, w.fam, receiptTimeout, func(r Receipt, err error) {
 		if err != nil || !r.Exists || !c.leader || c.term != term {
 			return // without a receipt launchOverdue or the worker's next list settles what became of them
 		}
 		w.lastSeen = c.now()
-		var arrived []fsm.ExecutorKey
-		for _, key := range keys {
-			if l := w.launches[key]; l != nil && r.First <= l.seq && l.seq < r.Last {
-				arrived = append(arrived, key)
+		covers := func(l *launch) bool { return l != nil && r.First <= l.seq && l.seq < r.Last }
+		cmd := fsm.LaunchReceipts{Meta: c.meta(), WorkerID: w.id}
+		for _, key := range sent.executors {
+			if covers(w.launches[key]) {
+				cmd.Executors = append(cmd.Executors, key)
 			}
 		}
-		if len(arrived) > 0 {
-			c.propose("LaunchReceipts", fsm.LaunchReceipts{Meta: c.meta(), WorkerID: w.id, Executors: arrived}, func(fsm.Result) {}, nil)
+		for _, id := range sent.drivers {
+			if covers(w.drivers[id]) {
+				cmd.Drivers = append(cmd.Drivers, id)
+			}
+		}
+		if len(cmd.Executors)+len(cmd.Drivers) > 0 {
+			c.propose("LaunchReceipts", cmd, func(fsm.Result) {}, nil)
 		}
 	})
 }

@@ -376,6 +376,7 @@ type fakeConn struct {
 	peer    sparkmsg.Address
 	first   uint64
 	trusted bool
+	fams    sparkmsg.FamilySet
 	pushes  []sparkmsg.Message
 	// holds answers questions on this connection; nil leaves them open.
 	answer func(sparkmsg.Message) (sparkmsg.Message, error)
@@ -389,6 +390,9 @@ func (w *world) conn(peer sparkmsg.Address) *fakeConn {
 
 // ID implements Conn.
 func (c *fakeConn) ID() uint64 { return c.id }
+
+// Families implements Conn.
+func (c *fakeConn) Families() sparkmsg.FamilySet { return c.fams }
 
 // SetTrusted implements Conn.
 func (c *fakeConn) SetTrusted() { c.trusted = true }

@@ -62,6 +62,7 @@ func (c *Core) scan() {
 	view := c.view()
 	c.scanWorkers(view, now)
 	c.scanApps(view, now)
+	c.scanKills(view, now)
 }
 
 // PushesDropped takes the news that messages to peers were dropped because the lease had lapsed. If this master leads on in
@@ -92,6 +93,9 @@ func (c *Core) shiftClocks(by time.Duration) {
 	for _, w := range c.workers {
 		w.lastSeen, w.beatAt = w.lastSeen.Add(by), w.beatAt.Add(by)
 		w.await.shift(by)
+	}
+	for id, at := range c.drivers.kills {
+		c.drivers.kills[id] = at.Add(by)
 	}
 	for _, a := range c.apps {
 		a.lastAnswer = a.lastAnswer.Add(by)
@@ -232,6 +236,7 @@ func (c *Core) askDriver(a *appSoft) {
 // ConnClosed takes the end of a connection. It is a hint, and only when it was the peer's last one: a fresh connection to
 // its advertised address shows whether it lives.
 func (c *Core) ConnClosed(peer sparkmsg.Address, last bool) {
+	c.dropKept(peer)
 	if !c.leader {
 		return
 	}

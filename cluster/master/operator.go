@@ -89,4 +89,3 @@ func (c *Core) DecommissionWorkers(ids []string, done func(int, error)) {
 		c.needPlan() // what its applications lost may start elsewhere at once (G-42)
 	}, func(err error) { done(0, err) })
 }
-

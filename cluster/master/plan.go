@@ -14,49 +14,80 @@ const planRetry = 500 * time.Millisecond
 // planState coalesces any number of events into one planning pass, with one plan in flight.
 type planState struct {
 	needed   bool
-	inFlight bool
+	inFlight int             // commands of the plan that are not applied yet
+	wake     *timer          // for what must not be placed yet
 	warned   map[string]bool // applications that were said to fit nowhere, to say it once
 }
 
 // needPlan asks for a planning pass once the events at hand are dealt with.
 func (c *Core) needPlan() { c.plan.needed = true }
 
-// runPlan plans executors and proposes the placements as one command (spec B-160 to B-184).
+// runPlan plans drivers and executors and proposes the placements, drivers first (spec B-160 to B-184).
 func (c *Core) runPlan() {
 	// After a lapse of the lease, lists come first: a kill that was dropped leaves a worker fuller than the books say.
-	if !c.plan.needed || c.plan.inFlight || c.dropped || !c.alive() {
+	if !c.plan.needed || c.plan.inFlight > 0 || c.dropped || !c.alive() {
 		return
 	}
 	c.plan.needed = false
 	view := c.view()
 	result := fsm.Plan(view.View, fsm.PlanParams{
-		SpreadOutApps: c.cfg.SpreadOutApps,
-		Policy:        c.cfg.Policy,
+		SpreadOutApps:    c.cfg.SpreadOutApps,
+		Policy:           c.cfg.Policy,
+		SpreadOutDrivers: c.cfg.SpreadOutDrivers,
+		MaxDrivers:       c.cfg.MaxDrivers,
+		NowMillis:        c.now().UnixMilli(),
 		Usable: func(w *fsm.Worker) bool {
 			soft := c.workers[w.ID]
 			return soft != nil && soft.mayWork()
 		},
-		Compatible: compatible,
+		Compatible:       compatible,
+		DriverCompatible: driverCompatible,
 	})
 	c.warnHopeless(result.Hopeless)
-	if len(result.Placements) == 0 {
-		return
-	}
+	c.warnDrivers(result.HopelessDrivers, result.DriversOverLimit)
+	c.wakePlan(result.WakeAtMillis)
 	c.plan.needed = result.More
-	c.plan.inFlight = true
-	c.propose("PlaceExecutors", fsm.PlaceExecutors{Meta: c.meta(), Placements: result.Placements}, func(r fsm.Result) {
-		c.plan.inFlight = false
-		res := r.Value.(fsm.PlaceResult)
-		for _, d := range res.Dropped {
-			c.log.Debug("a placement was dropped when it was applied", "app_id", d.Placement.AppID, "worker_id", d.Placement.WorkerID, "reason", d.Reason)
-			c.plan.needed = true
-		}
+	if len(result.Drivers) > 0 {
+		c.proposePlan("PlaceDrivers", fsm.PlaceDrivers{Meta: c.meta(), Placements: result.Drivers}, func(r fsm.Result) {
+			for _, d := range r.Value.(fsm.PlaceDriversResult).Dropped {
+				c.log.Debug("a driver's placement was dropped when it was applied", "driver_id", d.Placement.DriverID, "worker_id", d.Placement.WorkerID, "reason", d.Reason)
+				c.plan.needed = true
+			}
+		})
+	}
+	if len(result.Placements) > 0 {
+		c.proposePlan("PlaceExecutors", fsm.PlaceExecutors{Meta: c.meta(), Placements: result.Placements}, func(r fsm.Result) {
+			for _, d := range r.Value.(fsm.PlaceResult).Dropped {
+				c.log.Debug("a placement was dropped when it was applied", "app_id", d.Placement.AppID, "worker_id", d.Placement.WorkerID, "reason", d.Reason)
+				c.plan.needed = true
+			}
+		})
+	}
+}
+
+// proposePlan proposes one command of a plan.
+func (c *Core) proposePlan(name string, cmd fsm.Command, applied func(fsm.Result)) {
+	c.plan.inFlight++
+	c.propose(name, cmd, func(r fsm.Result) {
+		c.plan.inFlight--
+		applied(r)
 	}, func(error) {
-		c.plan.inFlight = false
-		if c.leader {
+		if c.leader { // else this plan is forgotten already
+			c.plan.inFlight--
 			c.after(planRetry, c.needPlan)
 		}
 	})
+}
+
+// wakePlan plans again at a moment before which something must not be placed: a driver that is relaunched, an
+// application in a crash loop. 0 means that nothing waits.
+func (c *Core) wakePlan(atMillis int64) {
+	c.plan.wake.stop()
+	c.plan.wake = nil
+	if atMillis > 0 {
+		wait := time.UnixMilli(atMillis).Sub(c.now())
+		c.plan.wake = c.after(max(wait, time.Millisecond), c.needPlan)
+	}
 }
 
 func (c *Core) warnHopeless(apps []string) {
@@ -64,7 +95,9 @@ func (c *Core) warnHopeless(apps []string) {
 	for _, id := range apps {
 		warned[id] = true
 		if !c.plan.warned[id] {
-			c.log.Warn(fmt.Sprintf("App %s requires more resource than any of Workers could have.", id))
+			text := fmt.Sprintf("App %s requires more resource than any of Workers could have.", id)
+			c.log.Warn(text)
+			c.event("app", id, text)
 		}
 	}
 	c.plan.warned = warned

@@ -82,11 +82,18 @@ func narrowFamilies(families uint8, release string) uint8 {
 // compatible tells whether an application's executors may run on a worker: they share a family and, where both are
 // known, the same major.minor release.
 func compatible(a *fsm.Application, w *fsm.Worker) bool {
-	shared := sparkmsg.FamilySet(a.Families).Intersect(sparkmsg.FamilySet(w.Families))
-	if a.Families != 0 && w.Families != 0 && shared.IsEmpty() {
+	return fits(a.Families, a.Release, w)
+}
+
+// driverCompatible tells the same of a driver, which runs with the worker's own Spark.
+func driverCompatible(d *fsm.Driver, w *fsm.Worker) bool { return fits(d.Families, d.Release, w) }
+
+func fits(families uint8, release string, w *fsm.Worker) bool {
+	shared := sparkmsg.FamilySet(families).Intersect(sparkmsg.FamilySet(w.Families))
+	if families != 0 && w.Families != 0 && shared.IsEmpty() {
 		return false
 	}
-	return a.Release == "" || w.Release == "" || majorMinor(a.Release) == majorMinor(w.Release)
+	return release == "" || w.Release == "" || majorMinor(release) == majorMinor(w.Release)
 }
 
 // majorMinor cuts a release down: 4.3.0 and 4.3.1-SNAPSHOT both give 4.3.

@@ -19,6 +19,8 @@ func (s state) ApplicationByDriver(a fsm.Address) *fsm.Application {
 
 func (s state) Executor(k fsm.ExecutorKey) *fsm.Executor { return found(s.View.Executor(k)) }
 
+func (s state) Driver(id string) *fsm.Driver { return found(s.View.Driver(id)) }
+
 func found[T any](p *T, ok bool) *T {
 	if !ok {
 		return nil

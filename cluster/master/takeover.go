@@ -55,6 +55,7 @@ func (c *Core) takeOver() {
 		c.awaitApp(soft)
 		return true
 	})
+	c.takeOverDrivers(view)
 	c.resendOwed(view)
 	c.after(answerPatience, c.probeSilent)
 }
@@ -191,7 +192,11 @@ func (c *Core) workerSchedulerState(conn Conn, families sparkmsg.FamilySet, m *s
 		r.Resources = toFSMResources(m.ExecResponses[i].Resources)
 		reported = append(reported, r)
 	}
-	c.reconcile(conn, soft, reported)
+	drivers := make([]string, 0, len(m.DriverResponses))
+	for i := range m.DriverResponses {
+		drivers = append(drivers, m.DriverResponses[i].DriverID)
+	}
+	c.reconcile(conn, soft, reported, drivers)
 }
 
 // workerLatestState handles the list that follows RegisteredWorker (B-042). While the worker still owes its answer to
@@ -214,13 +219,13 @@ func (c *Core) workerLatestState(conn Conn, families sparkmsg.FamilySet, m *spar
 	for i := range m.Executors {
 		reported = append(reported, toReported(&m.Executors[i]))
 	}
-	c.reconcile(conn, soft, reported)
+	c.reconcile(conn, soft, reported, m.DriverIDs)
 }
 
 // reconcile compares a worker's list with the replicated table and commits the difference. What was launched on the
 // worker after the message that the list answers is not in the list yet, and is left alone; so is, until its time is
 // over, a launch that may still be on its way on another connection.
-func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecutor) {
+func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecutor, drivers []string) {
 	listed := make(map[fsm.ExecutorKey]bool, len(reported))
 	for i := range reported {
 		key := fsm.ExecutorKey{AppID: reported[i].AppID, ExecID: reported[i].ExecID}
@@ -250,12 +255,13 @@ func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecut
 		}
 		return true
 	})
-	known := view.Worker(w.id)
-	if len(missing) == 0 && len(listed) == 0 && !changed && known.Live() {
+	lost, news := c.compareDrivers(conn, w, view, drivers)
+	if len(missing) == 0 && len(listed) == 0 && !changed && len(lost) == 0 && !news && view.Worker(w.id).Live() {
 		c.reconciled(w, 0, 0)
 		return
 	}
-	c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: w.id, Reported: reported, Missing: missing},
+	c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: w.id, Reported: reported, Missing: missing,
+		ReportedDrivers: drivers, MissingDrivers: lost, RequeueAtMillis: c.now().Add(c.lease()).UnixMilli()},
 		func(r fsm.Result) {
 			res := r.Value.(fsm.ReconcileResult)
 			if !res.Known {
@@ -267,16 +273,20 @@ func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecut
 			for _, key := range res.Ended {
 				delete(w.launches, key)
 			}
-			c.reconciled(w, len(res.Killed), len(res.Ended))
+			for _, id := range res.EndedDrivers {
+				c.forgetDriverLaunch(w, id)
+			}
+			c.driversLost(res.EndedDrivers)
+			c.reconciled(w, len(res.Killed)+len(res.KilledDrivers), len(res.Ended)+len(res.EndedDrivers))
 		}, nil)
 }
 
 func (c *Core) reconciled(w *workerSoft, killed, ended int) {
 	if !w.attached {
-		c.log.Info("Worker has been re-registered: "+w.id, "executors_killed", killed, "executors_ended", ended)
+		c.log.Info("Worker has been re-registered: "+w.id, "killed", killed, "ended", ended)
 	}
 	if killed+ended > 0 {
-		c.event("worker", w.id, fmt.Sprintf("its list differed: %d executors killed, %d ended", killed, ended))
+		c.event("worker", w.id, fmt.Sprintf("its list differed: %d executors and drivers killed, %d ended", killed, ended))
 	}
 	c.workerAttached(w)
 	w.usable = true
@@ -297,7 +307,11 @@ func (c *Core) masterChangeAcknowledged(conn Conn, from *sparkmsg.Address, famil
 			return
 		}
 		app := view.ApplicationByDriver(toFSMAddress(*from))
-		if app == nil || c.settleClaim(conn, app, "") {
+		if app == nil {
+			c.registerKept(conn, *from)
+			return
+		}
+		if c.settleClaim(conn, app, "") {
 			return
 		}
 		if app.Confirmed {
@@ -309,6 +323,9 @@ func (c *Core) masterChangeAcknowledged(conn Conn, from *sparkmsg.Address, famil
 		c.appBack(soft)
 		c.answerRegistration(soft)
 		return
+	}
+	if from != nil {
+		c.dropKept(*from) // it has an application
 	}
 	app := view.Application(m.AppID)
 	if app == nil || app.State.Finished() {

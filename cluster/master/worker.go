@@ -29,6 +29,8 @@ type workerSoft struct {
 	listSeq uint64
 	// launches holds what this leader told the worker to start and has not seen running.
 	launches map[fsm.ExecutorKey]*launch
+	// drivers holds what this leader told the worker to start of drivers, until their end is known.
+	drivers map[string]*launch
 
 	unreachableSince time.Time
 	beatAt           time.Time // its last heartbeat, or when this term first knew it
@@ -43,7 +45,7 @@ type workerSoft struct {
 func (c *Core) workerSoft(id string, addr sparkmsg.Address, families sparkmsg.FamilySet) *workerSoft {
 	w := c.workers[id]
 	if w == nil {
-		w = &workerSoft{id: id, launches: map[fsm.ExecutorKey]*launch{}, lastSeen: c.now(), beatAt: c.now()}
+		w = &workerSoft{id: id, launches: map[fsm.ExecutorKey]*launch{}, drivers: map[string]*launch{}, lastSeen: c.now(), beatAt: c.now()}
 		c.workers[id] = w
 	}
 	w.addr = addr
@@ -217,6 +219,9 @@ func (c *Core) dropWorker(id string) {
 	for _, l := range w.launches {
 		l.overdue.stop()
 	}
+	for _, l := range w.drivers {
+		l.overdue.stop()
+	}
 	delete(c.workers, id)
 }
 
@@ -304,8 +309,10 @@ func (c *Core) removeWorker(id, reason string, mayLive bool) {
 		return
 	}
 	c.log.Info(fmt.Sprintf("Removing worker %s on %s:%d", id, w.Host, w.Port), "reason", reason)
+	drivers := c.driversOf(c.view(), id)
 	c.propose("RemoveWorker", fsm.RemoveWorker{Meta: c.meta(), ID: id, Reason: reason}, func(fsm.Result) {
 		c.event("worker", id, "lost: "+reason)
+		c.driversLost(drivers)
 		c.dropWorker(id)
 		if mayLive {
 			c.awaitWorker(c.workerSoft(id, fromFSMAddress(w.Address), sparkmsg.FamilySet(w.Families)))

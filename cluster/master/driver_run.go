@@ -1,0 +1,296 @@
+package master
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+const (
+	// killRepeat is how often a worker is asked again to end a driver that is still there (G-36). A worker takes up to
+	// twice spark.worker.driverTerminateTimeout (10 s) for one, and hears nothing meanwhile.
+	killRepeat = 30 * time.Second
+	// maxExceptions bounds the exceptions that are kept as they came, maxExceptionBytes each of them.
+	maxExceptions     = 128
+	maxExceptionBytes = 64 << 10
+	// defaultLease is how long a predecessor may have gone on to send, if the Config does not say.
+	defaultLease = 500 * time.Millisecond
+)
+
+// sendDriver tells a worker to start a driver, once: a launch is never repeated, and this one names no master, so that a
+// worker cannot refuse a stale one (S19). It reports whether it was sent.
+func (c *Core) sendDriver(e *fsm.LaunchDriver) bool {
+	w := c.workers[e.Worker.ID]
+	d := c.view().Driver(e.DriverID)
+	switch {
+	case d == nil || d.State.Finished() || d.WorkerID != e.Worker.ID:
+		return false // ended meanwhile
+	case w == nil || !c.deps.Network.Attached(w.addr):
+		// What waits for a connection may reach another process at the worker's address, which would run it.
+		c.log.Warn("a driver is not launched: its worker has lost its connection", "driver_id", e.DriverID, "worker_id", e.Worker.ID)
+		c.requeueDriver(e.Worker.ID, e.DriverID, c.now())
+		return false
+	case c.dropped:
+		return false // the list that the worker is about to be asked for puts it back, since it was never sent
+	}
+	desc, err := c.driverDescription(e, w.fam)
+	if err != nil {
+		c.log.Error("a driver cannot be launched: its description cannot be read", "driver_id", e.DriverID, "error", err)
+		c.proposeDriverEnd(fsm.DriverChanged{DriverID: e.DriverID, WorkerID: e.Worker.ID, State: fsm.DriverStateError,
+			Exception: "the master cannot read its description: " + err.Error()}, nil)
+		return false
+	}
+	c.log.Info(fmt.Sprintf("Launching driver %s on worker %s", e.DriverID, e.Worker.ID))
+	c.event("driver", e.DriverID, "launched on "+e.Worker.ID)
+	seq := c.deps.Network.Send(w.addr, endpointWorker, w.fam, &sparkmsg.LaunchDriver{
+		DriverID: e.DriverID, DriverDesc: desc, Resources: fromFSMResources(e.Resources)})
+	c.driverLaunched(w, e.DriverID, seq)
+	return true
+}
+
+// driverDescription gives a driver's description in a form that a worker of a family can read. What came over RPC goes
+// as it came; what the REST gateway made is the same for all families.
+func (c *Core) driverDescription(e *fsm.LaunchDriver, fam sparkmsg.Family) (*sparkmsg.DriverDescription, error) {
+	desc, err := sparkmsg.ParseDriverDescription(e.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if c.cfg.UseDriverIDAsAppName {
+		if err := nameAfterDriver(desc, e.DriverID, fam); err != nil {
+			c.log.Warn("a driver's application keeps its own name", "driver_id", e.DriverID, "error", err)
+		}
+	}
+	raw, err := desc.MarshalPayload()
+	if err != nil {
+		return nil, err
+	}
+	families, err := sparkmsg.PayloadFamilies(raw)
+	if err != nil {
+		return nil, err
+	}
+	if fam != sparkmsg.FamilyUnknown && !families.Has(fam) {
+		err = desc.Bind(fam)
+	}
+	return desc, err
+}
+
+// driverLaunched watches over a launch. A worker never says that a driver runs; it lists it.
+func (c *Core) driverLaunched(w *workerSoft, id string, seq uint64) {
+	l := &launch{seq: seq, at: c.now()}
+	w.drivers[id] = l
+	l.overdue = c.after(runningTimeout, func() {
+		if d := c.view().Driver(id); c.workers[w.id] == w && w.drivers[id] == l && d != nil && d.State == fsm.DriverStateRunning && d.WorkerID == w.id {
+			c.awaitWorker(w) // its list shows whether the launch arrived and could be read
+		}
+	})
+}
+
+// requeueDriver puts a driver whose launch was certainly not sent, or not received, back to the queue.
+func (c *Core) requeueDriver(workerID, driverID string, at time.Time) {
+	c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: workerID, MissingDrivers: []string{driverID},
+		RequeueAtMillis: at.UnixMilli()}, func(fsm.Result) { c.needPlan() }, nil)
+}
+
+// driverChanged handles DriverStateChanged (B-137). It is one-way: what is not committed is proposed again as long as
+// this master leads.
+func (c *Core) driverChanged(from *sparkmsg.Address, m *sparkmsg.DriverStateChanged) {
+	if !c.leader {
+		return
+	}
+	if !m.State.Finished() {
+		c.peerWarn("driver state", m.DriverID, fmt.Sprintf("Received unexpected state update for driver %s: %s", m.DriverID, m.State), "driver_id", m.DriverID)
+		return
+	}
+	var w *fsm.Worker
+	if from != nil {
+		w = c.view().WorkerByAddress(toFSMAddress(*from))
+	}
+	if w == nil {
+		c.peerWarn("driver state of a stranger", m.DriverID, "a report about a driver came from nobody that holds one; it is ignored", "driver_id", m.DriverID, "from", fmt.Sprint(from))
+		return
+	}
+	if soft := c.workers[w.ID]; soft != nil {
+		soft.lastSeen = c.now()
+		c.forgetDriverLaunch(soft, m.DriverID)
+	}
+	cmd := fsm.DriverChanged{DriverID: m.DriverID, WorkerID: w.ID, State: fsm.DriverState(m.State)}
+	if m.Exception != nil {
+		cmd.Exception = firstBytes(m.Exception.Error(), fsm.MaxTextBytes)
+	}
+	c.proposeDriverEnd(cmd, m.Exception)
+}
+
+// proposeDriverEnd commits the end of a driver, again until it is committed.
+func (c *Core) proposeDriverEnd(cmd fsm.DriverChanged, exception *sparkmsg.Exception) {
+	cmd.Meta = c.meta()
+	c.propose("DriverChanged", cmd, func(r fsm.Result) {
+		if !r.Value.(fsm.DriverChangedResult).Known {
+			c.peerWarn("unknown driver", cmd.DriverID, "Asked to remove unknown driver: "+cmd.DriverID, "driver_id", cmd.DriverID, "worker_id", cmd.WorkerID, "state", cmd.State.String())
+			return
+		}
+		c.log.Info("Removing driver: "+cmd.DriverID, "state", cmd.State.String(), "exception", cmd.Exception)
+		detail := cmd.State.String()
+		if cmd.Exception != "" {
+			detail += ": " + cmd.Exception
+		}
+		c.event("driver", cmd.DriverID, detail)
+		c.keepException(cmd.DriverID, exception)
+		c.needPlan()
+	}, func(err error) {
+		if c.leader && !refusal(err) {
+			c.after(planRetry, func() { c.proposeDriverEnd(cmd, exception) })
+		}
+	})
+}
+
+// keepException remembers an exception as it came; the text alone is replicated.
+func (c *Core) keepException(id string, e *sparkmsg.Exception) {
+	if e == nil || e.Graph == nil {
+		return
+	}
+	if raw, err := e.MarshalPayload(); err != nil || len(raw) > maxExceptionBytes {
+		return
+	}
+	s := &c.drivers
+	if len(s.order) >= maxExceptions {
+		delete(s.exceptions, s.order[0])
+		s.order = s.order[1:]
+	}
+	s.exceptions[id] = e
+	s.order = append(s.order, id)
+}
+
+func (c *Core) forgetDriverLaunch(w *workerSoft, id string) {
+	if l := w.drivers[id]; l != nil {
+		l.overdue.stop()
+		delete(w.drivers, id)
+	}
+}
+
+// scanKills repeats the wish to end drivers that are still there (G-36): a worker that lost the message would run them
+// for ever.
+func (c *Core) scanKills(view state, now time.Time) {
+	for _, id := range sortedKeys(c.drivers.kills) {
+		d := view.Driver(id)
+		if d == nil || d.State != fsm.DriverStateRunning {
+			delete(c.drivers.kills, id)
+			continue
+		}
+		w := c.workers[d.WorkerID]
+		if now.Sub(c.drivers.kills[id]) < killRepeat || w == nil || !c.deps.Network.Attached(w.addr) {
+			continue
+		}
+		c.drivers.kills[id] = now
+		c.log.Warn("a driver that is to end is still there; its worker is asked again", "driver_id", id, "worker_id", w.id)
+		c.deps.Network.Send(w.addr, endpointWorker, w.fam, &sparkmsg.KillDriver{DriverID: id})
+	}
+}
+
+// takeOverDrivers takes over the wishes of the last leader: it may have died before its KillDriver was sent.
+func (c *Core) takeOverDrivers(view state) {
+	view.Drivers(func(d *fsm.Driver) bool {
+		if d.KillRequested && d.State == fsm.DriverStateRunning {
+			c.drivers.kills[d.ID] = time.Time{} // due at once
+		}
+		return true
+	})
+}
+
+// compareDrivers compares a worker's list of drivers with the books, by the rules of executors. It returns what the
+// worker should have and does not list, and whether the list says anything that is not in the books.
+func (c *Core) compareDrivers(conn Conn, w *workerSoft, view state, ids []string) (missing []string, news bool) {
+	listed := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		listed[id] = true
+	}
+	first, _ := conn.Outbox()
+	var read []string // their launches have certainly reached the worker, and so has the question after them
+	view.DriversOnWorker(w.id, func(d *fsm.Driver) bool {
+		l := w.drivers[d.ID]
+		switch {
+		case listed[d.ID]:
+			delete(listed, d.ID)
+			news = news || !d.Delivered || d.KillRequested
+			if l != nil {
+				l.overdue.stop()
+			}
+		case l != nil && (l.seq >= w.listSeq || !d.Delivered && first > l.seq):
+			// launched after the question that this list answers, or on another connection
+		default:
+			if l != nil && !d.Delivered {
+				read = append(read, d.ID)
+			}
+			missing = append(missing, d.ID)
+		}
+		return true
+	})
+	if len(read) > 0 {
+		// Started and ended, or not readable: in no case is it to be started once more under this id.
+		c.propose("LaunchReceipts", fsm.LaunchReceipts{Meta: c.meta(), WorkerID: w.id, Drivers: read}, func(fsm.Result) {}, nil)
+	}
+	return missing, news || len(listed) > 0
+}
+
+// driversLost tells operators what became of the drivers of a worker that was lost, or did not have them.
+func (c *Core) driversLost(ids []string) {
+	view := c.view()
+	for _, id := range ids {
+		d := view.Driver(id)
+		switch {
+		case d == nil:
+		case d.Successor != "":
+			c.log.Warn(fmt.Sprintf("Re-launching %s as %s", id, d.Successor), "reason", d.EndReason)
+			c.event("driver", id, "relaunched as "+d.Successor+": "+d.EndReason)
+		case d.State.Finished():
+			c.log.Warn(fmt.Sprintf("Did not re-launch %s because it was not supervised", id), "state", d.State.String(), "reason", d.EndReason)
+			c.event("driver", id, d.State.String()+": "+d.EndReason)
+		default:
+			c.event("driver", id, "waits again: its launch did not arrive")
+		}
+	}
+}
+
+func (c *Core) driversOf(view state, workerID string) (ids []string) {
+	view.DriversOnWorker(workerID, func(d *fsm.Driver) bool {
+		ids = append(ids, d.ID)
+		return true
+	})
+	return ids
+}
+
+// warnDrivers says once which waiting drivers fit nowhere (G-54, G-56), and that a limit holds others back.
+func (c *Core) warnDrivers(hopeless []string, overLimit int) {
+	warned := map[string]bool{}
+	for _, id := range hopeless {
+		warned[id] = true
+		if !c.drivers.warned[id] {
+			text := fmt.Sprintf("Driver %s requires more resource than any of Workers could have.", id)
+			c.log.Warn(text)
+			c.event("driver", id, text)
+		}
+	}
+	c.drivers.warned = warned
+	if overLimit > 0 && !c.drivers.limitWarned {
+		c.log.Warn("waiting drivers are held back by spark.deploy.maxDrivers", "drivers", overLimit, "limit", c.cfg.MaxDrivers)
+		c.event("driver", "", fmt.Sprintf("%d wait because spark.deploy.maxDrivers is %d", overLimit, c.cfg.MaxDrivers))
+	}
+	c.drivers.limitWarned = overLimit > 0
+}
+
+// firstBytes bounds a text without leaving half a character.
+func firstBytes(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "")
+}
+
+func (c *Core) lease() time.Duration {
+	if c.cfg.Lease > 0 {
+		return c.cfg.Lease
+	}
+	return defaultLease
+}

@@ -1,0 +1,86 @@
+package master
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"raftmaster/transport/sparkmsg"
+)
+
+// A driver asks at 0, 20 and 40 s and gives up at 60 s (B-106), so that one which starts early in an outage of 45 s ends
+// although the masters are back. It has said everything on a connection that is still open: a master that stands by keeps
+// the registration, and takes it up when it is elected (S22, G-03; docs/adr/0017).
+
+const (
+	// keepFor is how long a driver waits for its answer (StandaloneAppClient: three times 20 s).
+	keepFor = 60 * time.Second
+	// maxKept and maxKeptBytes bound what is kept: whoever reaches the port can make a standby keep things.
+	maxKept      = 1024
+	maxKeptBytes = 32 << 20
+)
+
+// kept is a registration that no leader has answered here.
+type kept struct {
+	reg   *registration
+	since time.Time
+	asked bool // its driver was asked for its application
+}
+
+// keepRegistration keeps the last registration of each driver.
+func (c *Core) keepRegistration(reg *registration) {
+	c.dropKept(reg.addr)
+	if len(c.kept) >= maxKept || c.keptBytes+len(reg.payload) > maxKeptBytes {
+		c.peerWarn("registrations kept", "", "too many registrations wait for a leader; this driver has to ask again", "driver", reg.addr.String())
+		return
+	}
+	k := &kept{reg: reg, since: c.now()}
+	c.kept[reg.addr] = k
+	c.keptBytes += len(reg.payload)
+	c.after(keepFor, func() { c.forgetKept(k) })
+}
+
+func (c *Core) dropKept(driver sparkmsg.Address) {
+	if k := c.kept[driver]; k != nil {
+		delete(c.kept, driver)
+		c.keptBytes -= len(k.reg.payload)
+	}
+}
+
+// forgetKept drops this one, and not a later one of the same driver.
+func (c *Core) forgetKept(k *kept) {
+	if c.kept[k.reg.addr] == k {
+		c.dropKept(k.reg.addr)
+	}
+}
+
+// takeUpKept asks every driver whose registration was kept which application it has, on the connection on which it
+// registered. Nothing but its own word tells whether it was answered meanwhile: its application may have ended since,
+// and been forgotten.
+func (c *Core) takeUpKept() {
+	view := c.view()
+	waiting := slices.Collect(maps.Keys(c.kept))
+	slices.SortFunc(waiting, func(a, b sparkmsg.Address) int { return strings.Compare(a.String(), b.String()) })
+	for _, addr := range waiting {
+		k := c.kept[addr]
+		if c.now().Sub(k.since) >= keepFor || view.ApplicationByDriver(toFSMAddress(addr)) != nil {
+			c.dropKept(addr) // a driver that is in the books gets MasterChanged anyway
+			continue
+		}
+		k.asked = true
+		c.after(keepFor-c.now().Sub(k.since), func() { c.forgetKept(k) })
+		c.say(k.reg.conn, endpointAppClient, k.reg.families, &sparkmsg.MasterChanged{Master: c.selfRef(), MasterWebUIURL: c.cfg.WebUIURL})
+	}
+}
+
+// registerKept takes up a kept registration once its driver has said, on that connection, that it has no application.
+func (c *Core) registerKept(conn Conn, driver sparkmsg.Address) {
+	k := c.kept[driver]
+	if k == nil || !k.asked || k.reg.conn.ID() != conn.ID() {
+		return
+	}
+	c.dropKept(driver)
+	c.log.Info("a driver that registered while nobody led is registered now", "driver", driver.String(), "waited", c.now().Sub(k.since).String())
+	c.proposeApplication(k.reg, false)
+}
