@@ -170,3 +170,19 @@ func (h *hub) leave() error {
 	h.wg.Wait()
 	return err
 }
+
+// FindLeader returns the address of the master that leads, and does nothing else.
+func FindLeader(ctx context.Context, cfg Config) (leader string, err error) {
+	cfg.Apps, cfg.Phases = 0, []Phase{PhaseWorkers}
+	cfg.setDefaults()
+	fam, err := cfg.validate()
+	if err != nil {
+		return "", err
+	}
+	h, err := newHub(ctx, cfg, fam)
+	if err != nil {
+		return "", err
+	}
+	m, err := h.findLeader()
+	return m.String(), errors.Join(err, h.leave())
+}

@@ -82,7 +82,7 @@ func newRoot(t terminal) *cobra.Command {
 		a.peersCommand(),
 		a.verb("workers", "List the workers", a.workers),
 		a.verb("apps", "List the applications", a.apps),
-		a.executorsCommand(), a.transferCommand(), a.eventsCommand(),
+		a.executorsCommand(), a.transferCommand(), a.eventsCommand(), a.loadCommand(),
 		a.verb("hash", "Compare the states of all masters", a.hash),
 		a.verb("version", "Print the version of raftctl and of the masters that answer", a.versions),
 	)
