@@ -23,6 +23,7 @@ const (
 	maxMasters   = 9
 	firstWorker  = 10  // last byte of the address of the first worker
 	firstApp     = 120 // and of the first application's driver
+	firstClient  = 180 // and of the programs that submit drivers and ask about them
 	harnessHost  = 250 // and of the harness itself
 	logTailLines = 40
 )

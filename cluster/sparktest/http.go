@@ -25,16 +25,18 @@ const maxBody = 64 << 20
 
 // State is the part of Spark's /json/ that the tests read.
 type State struct {
-	URL           string        `json:"url"`
-	Workers       []WorkerState `json:"workers"`
-	AliveWorkers  int           `json:"aliveworkers"`
-	Cores         int           `json:"cores"`
-	CoresUsed     int           `json:"coresused"`
-	Memory        int           `json:"memory"`
-	MemoryUsed    int           `json:"memoryused"`
-	ActiveApps    []AppState    `json:"activeapps"`
-	CompletedApps []AppState    `json:"completedapps"`
-	Status        string        `json:"status"`
+	URL              string        `json:"url"`
+	Workers          []WorkerState `json:"workers"`
+	AliveWorkers     int           `json:"aliveworkers"`
+	Cores            int           `json:"cores"`
+	CoresUsed        int           `json:"coresused"`
+	Memory           int           `json:"memory"`
+	MemoryUsed       int           `json:"memoryused"`
+	ActiveApps       []AppState    `json:"activeapps"`
+	CompletedApps    []AppState    `json:"completedapps"`
+	ActiveDrivers    []DriverState `json:"activedrivers"`
+	CompletedDrivers []DriverState `json:"completeddrivers"`
+	Status           string        `json:"status"`
 }
 
 // WorkerState is one worker in /json/.
@@ -58,6 +60,15 @@ type AppState struct {
 	Cores int    `json:"cores"`
 	User  string `json:"user"`
 	State string `json:"state"`
+}
+
+// DriverState is one driver in /json/.
+type DriverState struct {
+	ID     string `json:"id"`
+	State  string `json:"state"`
+	Cores  int    `json:"cores"`
+	Memory int    `json:"memory"`
+	Worker string `json:"worker"` // "None" while it waits
 }
 
 // Worker returns the entry of the worker at the host that is in the wanted

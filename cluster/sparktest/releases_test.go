@@ -65,14 +65,20 @@ func TestEachReleaseThroughFailover_B013_B101_S06(t *testing.T) {
 			launched := 0
 			for _, w := range workers {
 				launched += w.Executors()
-				if n := w.Registrations(); n != 1 || !w.Running() {
-					t.Errorf("%s registered %d times, runs: %v", w.Name, n, w.Running())
+				if !w.Running() {
+					t.Errorf("%s has ended", w.Name)
 				}
 			}
 			if launched != 2*len(apps) {
 				t.Errorf("the workers were asked to launch %d executors, want %d", launched, 2*len(apps))
 			}
-			waitCoresUsed(t, c, 0)
+			// A worker may have asked the new leader by itself before that one reached it.
+			c.WaitState(startTimeout, "each worker once, nothing in use", func(s State) error {
+				if len(s.Workers) != 2 || s.AliveWorkers != 2 || s.CoresUsed != 0 || s.MemoryUsed != 0 {
+					return fmt.Errorf("%+v", s)
+				}
+				return nil
+			})
 		})
 	}
 }
