@@ -8,8 +8,8 @@ import (
 )
 
 // Backend does what requests ask for. Methods are called from HTTP goroutines, at once and with a context that ends
-// before the client gives up. A master that does not lead returns *NotAliveError and has done nothing; any other error
-// means that the outcome is not known.
+// before the client gives up. A master that does not lead returns *NotAliveError and has done nothing; *InvalidError
+// refuses a submission for good; any other error means that the outcome is not known.
 type Backend interface {
 	// Submit registers a driver and returns once it is committed.
 	Submit(ctx context.Context, s Submission) (Submitted, error)
@@ -76,3 +76,12 @@ func (e *NotAliveError) message(can string) string {
 	}
 	return text
 }
+
+// InvalidError says that a submission can never be accepted.
+type InvalidError struct {
+	// Reason is a sentence for the client.
+	Reason string
+}
+
+// Error implements error.
+func (e *InvalidError) Error() string { return malformed(protocolException, e.Reason).Error() }
