@@ -20,6 +20,13 @@ const (
 	DefaultAppTimeout      = 120 * time.Second
 	DefaultPortMaxRetries  = 16
 	DefaultLogLevel        = "info"
+	// DefaultRESTBodyBytes is the largest REST request, and the largest limit that can be set: a description that the log
+	// takes has at most 512 KiB, so Spark's own 100m would only let strangers fill the memory.
+	DefaultRESTBodyBytes = 4 << 20
+	// DefaultRESTSparkVersion is what REST answers say as serverSparkVersion.
+	DefaultRESTSparkVersion = "4.3.0"
+	// DefaultRedactionRegex tells which names have values that are never shown (spark.redaction.regex).
+	DefaultRedactionRegex = "(?i)secret|password|token|access[.]?key"
 	// MaxMessageBytes is the largest message that a master reads: the limit of its decoder.
 	MaxMessageBytes = 16 << 20
 	// DefaultMessageMaxBytes is the frame limit of a registered peer.
@@ -60,6 +67,8 @@ type Config struct {
 	RESTEnabled bool
 	RESTHost    string
 	RESTPort    int
+	// REST holds what the gateway accepts.
+	REST REST
 	// PortMaxRetries is how many ports above the first the web UI and REST may try.
 	PortMaxRetries int
 
@@ -81,6 +90,9 @@ type Config struct {
 	// MessageMaxBytes bounds one RPC message of a registered peer, up to MaxMessageBytes. Spark's default for
 	// spark.rpc.message.maxSize is 128 MiB; a master receives nothing near that.
 	MessageMaxBytes int
+
+	// Properties are the spark.* properties that were given, -D and file together, as read; they may hold secrets.
+	Properties map[string]string
 
 	// Warnings are remarks about settings that have no effect, or another one than asked for; the caller logs them once.
 	Warnings []string
@@ -111,6 +123,33 @@ type Deploy struct {
 	DefaultCores int
 	// MaxDrivers caps the drivers running at once.
 	MaxDrivers int
+	// AppIDPattern and DriverIDPattern make identifiers from a time and a number (spark.deploy.appIdPattern,
+	// spark.deploy.driverIdPattern).
+	AppIDPattern, DriverIDPattern string
+	// AppNumberModulo wraps the number in an application's id; 0: never (spark.deploy.appNumberModulo).
+	AppNumberModulo int
+	// UseAppNameAsAppID and UseDriverIDAsAppName are spark.master.useAppNameAsAppId.enabled and
+	// spark.master.useDriverIdAsAppName.enabled.
+	UseAppNameAsAppID, UseDriverIDAsAppName bool
+	// RelaunchDelay: how long a supervised driver whose worker was lost waits for its next start
+	// (spark.raftmaster.driver.relaunchDelay).
+	RelaunchDelay time.Duration
+	// DecommissionEnabled is spark.decommission.enabled.
+	DecommissionEnabled bool
+}
+
+// REST are the settings of the REST submission gateway beside its address.
+type REST struct {
+	// MaxBodyBytes bounds one request body, from 1 to DefaultRESTBodyBytes (spark.master.rest.maxRequestBodySize).
+	MaxBodyBytes int64
+	// AllowedAppResources are regular expressions (RE2), one of which an appResource must match as a whole; none: all are
+	// allowed (spark.master.rest.allowedAppResourcePatterns).
+	AllowedAppResources []string
+	// PlaceholderEnv names the environment variables of this master that a submission may ask for as {{NAME}}
+	// (spark.raftmaster.rest.placeholderEnv).
+	PlaceholderEnv []string
+	// SparkVersion is what answers say as serverSparkVersion (spark.raftmaster.rest.sparkVersion).
+	SparkVersion string
 }
 
 // UI are the settings of the pages.
@@ -128,6 +167,16 @@ type UI struct {
 	ContentSecurityPolicy bool
 	// KillEnabled allows kill buttons (spark.ui.killEnabled).
 	KillEnabled bool
+	// HistoryServerURL is linked from finished applications (spark.master.ui.historyServerUrl).
+	HistoryServerURL string
+	// DecommissionAllow says who may decommission over HTTP: LOCAL, DENY or ALLOW
+	// (spark.master.ui.decommission.allow.mode).
+	DecommissionAllow string
+	// VisibleEnvVarPrefixes are the prefixes of the environment variables that are shown; none: no variable is
+	// (spark.master.ui.visibleEnvVarPrefixes).
+	VisibleEnvVarPrefixes []string
+	// RedactionRegex (RE2) tells which properties and variables are shown without their value (spark.redaction.regex).
+	RedactionRegex string
 }
 
 // Default is a cluster of one on every interface's first non-loopback address; Load starts from it.
@@ -137,13 +186,16 @@ func Default() Config {
 		WebUIHost: "0.0.0.0", PortMaxRetries: DefaultPortMaxRetries,
 		FailoverTimeout: DefaultFailoverTimeout, LogLevel: DefaultLogLevel,
 		MessageMaxBytes: DefaultMessageMaxBytes,
+		REST:            REST{MaxBodyBytes: DefaultRESTBodyBytes, SparkVersion: DefaultRESTSparkVersion},
 		Deploy: Deploy{
 			WorkerTimeout: DefaultWorkerTimeout, RecoveryTimeout: DefaultWorkerTimeout, AppTimeout: DefaultAppTimeout,
 			DeadWorkerPersistence: 15, RetainedApplications: 200, RetainedDrivers: 200, MaxExecutorRetries: 10,
 			SpreadOutApps: true, SpreadOutDrivers: true, WorkerSelectionPolicy: fsm.CoresFreeDesc,
 			DefaultCores: math.MaxInt32, MaxDrivers: math.MaxInt32,
+			AppIDPattern: fsm.DefaultAppIDPattern, DriverIDPattern: fsm.DefaultDriverIDPattern,
 		},
-		UI: UI{XXSSProtection: "0", ContentSecurityPolicy: true, KillEnabled: true},
+		UI: UI{XXSSProtection: "0", ContentSecurityPolicy: true, KillEnabled: true, DecommissionAllow: "LOCAL",
+			RedactionRegex: DefaultRedactionRegex},
 	}
 }
 

@@ -39,17 +39,37 @@ var settings = []setting{
 	boolean("spark.deploy.spreadOutApps", func(c *Config) *bool { return &c.Deploy.SpreadOutApps }),
 	boolean("spark.deploy.spreadOutDrivers", func(c *Config) *bool { return &c.Deploy.SpreadOutDrivers }),
 	{"spark.deploy.workerSelectionPolicy", setPolicy},
+	{"spark.deploy.appIdPattern", func(c *Config, v string) error {
+		return setPattern("spark.deploy.appIdPattern", v, &c.Deploy.AppIDPattern)
+	}},
+	{"spark.deploy.driverIdPattern", func(c *Config, v string) error {
+		return setPattern("spark.deploy.driverIdPattern", v, &c.Deploy.DriverIDPattern)
+	}},
+	number("spark.deploy.appNumberModulo", minAppNumberModulo, math.MaxInt32, func(c *Config) *int { return &c.Deploy.AppNumberModulo }),
+	boolean("spark.master.useAppNameAsAppId.enabled", func(c *Config) *bool { return &c.Deploy.UseAppNameAsAppID }),
+	boolean("spark.master.useDriverIdAsAppName.enabled", func(c *Config) *bool { return &c.Deploy.UseDriverIDAsAppName }),
+	{"spark.raftmaster.driver.relaunchDelay", setRelaunchDelay},
+	boolean("spark.decommission.enabled", func(c *Config) *bool { return &c.Deploy.DecommissionEnabled }),
 	boolean("spark.master.rest.enabled", func(c *Config) *bool { return &c.RESTEnabled }),
 	text("spark.master.rest.host", func(c *Config) *string { return &c.RESTHost }),
+	{"spark.master.rest.maxRequestBodySize", setBodySize},
+	{"spark.master.rest.allowedAppResourcePatterns", setResourcePatterns},
+	list("spark.raftmaster.rest.placeholderEnv", func(c *Config) *[]string { return &c.REST.PlaceholderEnv }),
+	{"spark.raftmaster.rest.sparkVersion", setSparkVersion},
 	text("spark.master.ui.title", func(c *Config) *string { return &c.UI.Title }),
 	number("spark.port.maxRetries", 0, 65535, func(c *Config) *int { return &c.PortMaxRetries }),
 	{"spark.rpc.message.maxSize", setMessageSize},
 	boolean("spark.ui.reverseProxy", func(c *Config) *bool { return &c.UI.ReverseProxy }),
 	text("spark.ui.reverseProxyUrl", func(c *Config) *string { return &c.UI.ReverseProxyURL }),
+	text("spark.master.ui.historyServerUrl", func(c *Config) *string { return &c.UI.HistoryServerURL }),
+	{"spark.master.ui.decommission.allow.mode", setAllowMode},
+	list("spark.master.ui.visibleEnvVarPrefixes", func(c *Config) *[]string { return &c.UI.VisibleEnvVarPrefixes }),
+	{"spark.redaction.regex", setRedaction},
 	boolean("spark.ui.killEnabled", func(c *Config) *bool { return &c.UI.KillEnabled }),
 	text("spark.ui.xXssProtection", func(c *Config) *string { return &c.UI.XXSSProtection }),
 	text("spark.ui.allowFramingFrom", func(c *Config) *string { return &c.UI.AllowFramingFrom }),
 	boolean("spark.ui.contentSecurityPolicy.enabled", func(c *Config) *bool { return &c.UI.ContentSecurityPolicy }),
+	boolean("spark.log.structuredLogging.enabled", func(c *Config) *bool { return &c.LogJSON }),
 	boolean("spark.raftmaster.log.json", func(c *Config) *bool { return &c.LogJSON }),
 }
 
@@ -69,7 +89,17 @@ var noEffect = map[string]string{
 	"spark.deploy.recoverySerializationFilter": "no Java object is ever restored from disk",
 	"spark.deploy.zookeeper.url":               "no ZooKeeper is used",
 	"spark.deploy.zookeeper.dir":               "no ZooKeeper is used",
+	"spark.master.rest.maxThreads":             "connections are bounded, each is served by a goroutine of its own",
+	"spark.master.rest.virtualThread.enabled":  "there is no JVM",
+	"spark.metrics.conf":                       noSinks,
 }
+
+// noSinks is the reason for spark.metrics.conf and every spark.metrics.conf.* key.
+const (
+	noSinks            = "metrics are served over HTTP at /metrics and at Spark's paths, other sinks are not written"
+	metricsPrefix      = "spark.metrics.conf."
+	minAppNumberModulo = 1000 // as in Spark (internal/config/Deploy.scala)
+)
 
 // applyProperties sets every property that Spark's master reads and warns of those that nobody reads.
 func (l *loader) applyProperties() error {
@@ -88,40 +118,8 @@ func (l *loader) applyProperties() error {
 		l.cfg.Deploy.RecoveryTimeout = l.cfg.Deploy.WorkerTimeout
 	}
 	l.warnUnread()
-	l.warnNotYet()
+	l.keepProperties()
 	return nil
-}
-
-const (
-	noGateway = "the REST submission gateway is not part of this release, nothing listens on its port"
-	noDrivers = "drivers on workers (cluster deploy mode) are not part of this release"
-	noProxy   = "this release does not forward to the pages of workers and applications"
-)
-
-// notYet are properties that are understood and checked, and that this release does not act on, with the reason. A value
-// that asks for what happens anyway, harmless, needs no warning.
-var notYet = map[string]struct{ reason, harmless string }{
-	"spark.master.rest.enabled":     {noGateway, "false"},
-	"spark.master.rest.host":        {noGateway, ""},
-	"spark.master.rest.port":        {noGateway, ""},
-	"spark.deploy.maxDrivers":       {noDrivers, ""},
-	"spark.deploy.retainedDrivers":  {noDrivers, ""},
-	"spark.deploy.spreadOutDrivers": {noDrivers, ""},
-	"spark.ui.reverseProxy":         {noProxy, "false"},
-	"spark.ui.reverseProxyUrl":      {noProxy, ""},
-	"spark.ui.killEnabled":          {"the pages of this release have no kill links", "false"},
-}
-
-// warnNotYet tells an operator of settings that are understood, and that this release does not act on.
-func (l *loader) warnNotYet() {
-	for key, n := range notYet {
-		if v, ok := l.property(key); ok && !strings.EqualFold(v, n.harmless) {
-			l.warn("%s=%s has no effect: %s", key, v, n.reason)
-		}
-	}
-	if l.src.Flags.RESTPort != nil {
-		l.warn("--rest-port=%d has no effect: %s", *l.src.Flags.RESTPort, noGateway)
-	}
 }
 
 func (l *loader) warnUnread() {
@@ -133,6 +131,8 @@ func (l *loader) warnUnread() {
 		switch reason, none := noEffect[key]; {
 		case none:
 			l.warn("%s has no effect: %s", key, reason)
+		case strings.HasPrefix(key, metricsPrefix):
+			l.warn("%s has no effect: %s", key, noSinks)
 		case known[key], elsewhere[key]:
 		case strings.HasPrefix(key, "spark.deploy."), strings.HasPrefix(key, "spark.master."),
 			strings.HasPrefix(key, "spark.raftmaster."):

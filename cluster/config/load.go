@@ -69,6 +69,7 @@ type Source struct {
 // Environment variables that a master reads. Spark's first, then our own, which suit containers.
 const (
 	envHost        = "SPARK_MASTER_HOST"
+	envOldHost     = "SPARK_MASTER_IP"
 	envPort        = "SPARK_MASTER_PORT"
 	envWebUIPort   = "SPARK_MASTER_WEBUI_PORT"
 	envMasterOpts  = "SPARK_MASTER_OPTS"
@@ -167,6 +168,10 @@ func (l *loader) applyIdentity() error {
 		return err
 	}
 	c.Port = port
+	if old, ok := l.env.get(envOldHost); ok && c.Host == "" {
+		l.warn("%s is deprecated, please use %s", envOldHost, envHost)
+		c.Host = old
+	}
 	if c.Host == "" {
 		if c.Host, err = l.defaultHost(); err != nil {
 			return err

@@ -30,6 +30,9 @@ func (c Config) Validate() error {
 	if c.WebUIPort == c.Port {
 		return invalid("webui-port", strconv.Itoa(c.WebUIPort), "another port than the cluster port")
 	}
+	if c.RESTEnabled && c.RESTPort == c.Port {
+		return invalid("rest-port", strconv.Itoa(c.RESTPort), "another port than the cluster port")
+	}
 	if c.FailoverTimeout < minFailoverTimeout || c.FailoverTimeout > maxFailoverTimeout {
 		return invalid("failover-timeout", c.FailoverTimeout.String(),
 			fmt.Sprintf("from %v to %v", minFailoverTimeout, maxFailoverTimeout))
@@ -42,6 +45,11 @@ func (c Config) Validate() error {
 	}
 	if err := checkHost("host", c.Host); err != nil {
 		return err
+	}
+	if c.RESTEnabled {
+		if err := checkHost("spark.master.rest.host", c.RESTHost); err != nil {
+			return err
+		}
 	}
 	if err := c.validateDeploy(); err != nil {
 		return err

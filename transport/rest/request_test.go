@@ -129,7 +129,7 @@ func FuzzDecodeRequest(f *testing.F) {
 		if err == nil {
 			d, derr := h.describe(req)
 			if err = derr; err == nil {
-				if d.Mem < 1 || d.Cores < 0 || len(d.Command.Arguments) < 3 || slices.Contains(d.Command.JavaOpts, "") && !strings.Contains(string(body), `"`) {
+				if d.Mem < 1 || d.Cores < 0 || len(d.Command.Arguments) < 3 {
 					t.Errorf("%+v", d)
 				}
 				return
