@@ -12,6 +12,7 @@ func (t *tx) submitDriver(c SubmitDriver) (any, error) {
 	}
 	if err := firstError(err, checkStamp(c.Stamp), checkAmount("driver cores", c.Cores),
 		checkAmount("driver memory", c.MemoryMB), checkURL("main class", c.MainClass), checkURL("jar URL", c.JarURL),
+		checkURL("client", c.Client),
 		checkURL("release", c.Release)); err != nil {
 		return nil, invalid(c, "%w", err)
 	}
@@ -20,7 +21,7 @@ func (t *tx) submitDriver(c SubmitDriver) (any, error) {
 	}
 	d := &Driver{SubmittedAtMillis: t.meta.NowMillis, SubmitStamp: c.Stamp, IDPattern: c.IDPattern, Cores: c.Cores,
 		MemoryMB: c.MemoryMB, Supervise: c.Supervise, ResourceReqs: reqs, MainClass: c.MainClass, JarURL: c.JarURL,
-		Families: c.Families, Release: c.Release, Payload: c.Payload, PayloadSum: payloadSum(c.Payload)}
+		Families: c.Families, Release: c.Release, Client: c.Client, Payload: c.Payload, PayloadSum: payloadSum(c.Payload)}
 	if err := t.nameDriver(d); err != nil {
 		return nil, invalid(c, "%w", err)
 	}

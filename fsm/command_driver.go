@@ -27,6 +27,8 @@ type SubmitDriver struct {
 	Payload           []byte // at most MaxPayloadBytes
 	// IDPattern is spark.deploy.driverIdPattern; "" is DefaultDriverIDPattern. See CheckIDPattern.
 	IDPattern string
+	// Client is the address of the process that submits, "" if it has none: a leader recognises a repetition by it.
+	Client string `codec:",omitempty"`
 }
 
 // RequestKillDriver ends a waiting driver at once and asks the worker of a running one to end it (B-135). The id of a

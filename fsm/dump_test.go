@@ -27,6 +27,15 @@ func valueText(value any) string {
 			lines = append(lines, fmt.Sprintf("dropped %s on %s: %s", d.Placement.AppID, d.Placement.WorkerID, d.Reason))
 		}
 		return strings.Join(lines, "\n")
+	case fsm.PlaceDriversResult:
+		var lines []string
+		for _, p := range v.Placed {
+			lines = append(lines, fmt.Sprintf("placed %s on %s", p.DriverID, p.WorkerID))
+		}
+		for _, d := range v.Dropped {
+			lines = append(lines, fmt.Sprintf("dropped %s on %s: %s", d.Placement.DriverID, d.Placement.WorkerID, d.Reason))
+		}
+		return strings.Join(lines, "\n")
 	}
 	return fmt.Sprintf("%+v", value)
 }
@@ -82,6 +91,11 @@ func effectText(effect fsm.Effect) string {
 		return fmt.Sprintf("%s: ApplicationFinished %s", workers, e.AppID)
 	case fsm.DecommissionWorker:
 		return fmt.Sprintf("%s: DecommissionWorker", e.Worker.Address)
+	case fsm.LaunchDriver:
+		return fmt.Sprintf("%s: LaunchDriver %s, %d cores, %d MB%s, payload %q", e.Worker.Address, e.DriverID, e.Cores, e.MemoryMB,
+			gpus(e.Resources), e.Payload)
+	case fsm.KillDriver:
+		return fmt.Sprintf("%s: KillDriver %s", e.Worker.Address, e.DriverID)
 	}
 	return fmt.Sprintf("unknown effect %T", effect)
 }
@@ -91,6 +105,9 @@ func dump(v fsm.View) string {
 	v.Workers(func(w *fsm.Worker) bool {
 		fmt.Fprintf(&b, "worker %s %s %s cores %d/%d memory %d/%d%s used%s", w.ID, w.Address, w.State, w.CoresUsed, w.Cores,
 			w.MemoryUsedMB, w.MemoryMB, gpus(w.Resources), gpus(w.ResourcesUsed))
+		if w.Draining {
+			b.WriteString(" draining")
+		}
 		if w.DiedReason != "" {
 			fmt.Fprintf(&b, " died at %d: %s", w.DiedAtMillis, w.DiedReason)
 		}
@@ -102,6 +119,8 @@ func dump(v fsm.View) string {
 	})
 	v.ActiveApplications(func(a *fsm.Application) bool { dumpApp(&b, v, a); return true })
 	v.CompletedApplications(func(a *fsm.Application) bool { dumpApp(&b, v, a); return true })
+	v.Drivers(func(d *fsm.Driver) bool { dumpDriver(&b, d); return true })
+	v.CompletedDrivers(func(d *fsm.Driver) bool { dumpDriver(&b, d); return true })
 	for _, l := range v.LeaderHistory() {
 		fmt.Fprintf(&b, "leader %s at index %d: %s\n", l.NodeID, l.Index, l.Reason)
 	}
@@ -111,9 +130,40 @@ func dump(v fsm.View) string {
 	return b.String()
 }
 
+func dumpDriver(b *strings.Builder, d *fsm.Driver) {
+	fmt.Fprintf(b, "%s %s", d.ID, d.State)
+	if d.WorkerID != "" {
+		fmt.Fprintf(b, " on %s %s%s", d.WorkerID, d.WorkerHostPort(), gpus(d.Resources))
+	}
+	for _, mark := range []struct {
+		set  bool
+		name string
+	}{{d.Delivered, "delivered"}, {d.KillRequested, "kill requested"}, {d.Supervise, "supervised"}} {
+		if mark.set {
+			b.WriteString(" " + mark.name)
+		}
+	}
+	if d.Predecessor != "" {
+		fmt.Fprintf(b, " attempt %d after %s", d.Attempt, d.Predecessor)
+	}
+	if d.Successor != "" {
+		fmt.Fprintf(b, " goes on as %s", d.Successor)
+	}
+	if d.NotBeforeMillis > 0 {
+		fmt.Fprintf(b, " not before %d", d.NotBeforeMillis)
+	}
+	if d.State.Finished() {
+		fmt.Fprintf(b, " ended at %d: %q %q", d.EndedAtMillis, d.Exception, d.EndReason)
+	}
+	b.WriteString("\n")
+}
+
 func dumpApp(b *strings.Builder, v fsm.View, a *fsm.Application) {
 	fmt.Fprintf(b, "%s %s %s cores %d/%d retries %d next %d", a.ID, a.Driver, a.State, a.CoresGranted, a.RequestedCores,
 		a.RetryCount, a.NextExecutorID)
+	if a.NotBeforeMillis > 0 {
+		fmt.Fprintf(b, " not before %d", a.NotBeforeMillis)
+	}
 	if a.Confirmed {
 		b.WriteString(" confirmed")
 	}
@@ -158,6 +208,9 @@ func everything(v fsm.View) []any {
 	}
 	v.ActiveApplications(each)
 	v.CompletedApplications(each)
+	eachDriver := func(d *fsm.Driver) bool { out = append(out, d); return true }
+	v.Drivers(eachDriver)
+	v.CompletedDrivers(eachDriver)
 	return append(out, v.LeaderHistory(), v.Settings(), v.ClusterID())
 }
 

@@ -3,6 +3,7 @@ package fsm_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"testing"
@@ -43,6 +44,7 @@ func kindCases() []kindCase {
 		{"Executor", []fsm.Command{worker, register, place}},
 		{"DecommissionedExecutor", []fsm.Command{worker, register, place, fsm.DecommissionWorkers{IDs: []string{worker.ID}}}},
 		{"RemovedExecutor", []fsm.Command{worker, register, place, exited}},
+		{"Drivers", driverLife()},
 	}
 }
 
@@ -108,7 +110,7 @@ func TestPayloadSurvivesRestore(t *testing.T) {
 func TestDamagedSnapshots(t *testing.T) {
 	var all []fsm.Command
 	for _, c := range kindCases() {
-		if c.name == "Executor" || c.name == "Globals" {
+		if c.name == "Executor" || c.name == "Globals" || c.name == "Drivers" {
 			all = append(all, c.commands...)
 		}
 	}
@@ -206,39 +208,58 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// TestGoldenSnapshot: a snapshot of a released format stays readable, and its state is still written as the same bytes.
-func TestGoldenSnapshot(t *testing.T) {
-	const file = "testdata/snapshots/format-1.snap"
+// TestGoldenSnapshots: a snapshot of a released format stays readable, and its state is still written as the same bytes.
+// format-1 is of the first builds, before there were drivers; format-1-drivers has them.
+func TestGoldenSnapshots(t *testing.T) {
+	const drivers = "testdata/snapshots/format-1-drivers.snap"
 	if *update {
-		var all []fsm.Command
-		for _, c := range kindCases() {
-			if c.name == "Executor" || c.name == "Globals" {
-				all = append(all, c.commands...)
-			}
-		}
-		late := benchApp(2, 1, nil)
-		all = append(all, late, fsm.FinishApplication{AppID: "app-20260102030405-0001", State: fsm.AppFinished}, benchWorker(9),
-			fsm.RemoveWorker{ID: benchWorker(9).ID, Reason: "no heartbeat"}, fsm.ExecutorChanged{AppID: "app-20260102030405-0000",
-				ExecID: 0, WorkerID: benchWorker(1).ID, State: fsm.ExecutorLost}, fsm.PlaceExecutors{Placements: []fsm.Placement{{AppID: "app-20260102030405-0000",
-				WorkerID: benchWorker(1).ID, Cores: 1, MemoryMB: 64, Resources: []fsm.Resource{{Name: "gpu", Addresses: []string{"0"}}}}}})
-		if err := os.WriteFile(file, snapshotOf(t, machineOf(t, all)), 0o644); err != nil {
+		if err := os.WriteFile(drivers, snapshotOf(t, machineOf(t, driverLife())), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	golden, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+	for file, want := range map[string]fsm.Totals{
+		"testdata/snapshots/format-1.snap": {Workers: fsm.Counts{Alive: 1, Dead: 1}, Cores: 16, CoresUsed: 1, MemoryMB: 65536,
+			MemoryUsedMB: 64, AppsRunning: 1, AppsCompleted: 1, ExecutorsLaunching: 1},
+		drivers: {Workers: fsm.Counts{Alive: 1, Dead: 1}, Cores: 16, CoresUsed: 2, MemoryMB: 65536, MemoryUsedMB: 128,
+			DriversWaiting: 2, DriversRunning: 2, DriversCompleted: 3},
+	} {
+		golden, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := fsm.Restore(bytes.NewReader(golden))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, m.View().Totals()); diff != "" {
+			t.Errorf("%s shows other totals (-want +got):\n%s", file, diff)
+		}
+		if !bytes.Equal(snapshotOf(t, m), golden) {
+			t.Errorf("the state of %s is written as other bytes: that needs a new format version", file)
+		}
 	}
-	m, err := fsm.Restore(bytes.NewReader(golden))
-	if err != nil {
-		t.Fatal(err)
+}
+
+// driverLife leaves drivers in every state: two wait, one of them after a relaunch; two run, one is to be killed; the
+// others have ended.
+func driverLife() []fsm.Command {
+	meta := fsm.Meta{NowMillis: 5, Stamp: "20260102030405"}
+	id := func(n int) string { return fmt.Sprintf("driver-20260102030405-%04d", n) }
+	first, second := benchWorker(1), benchWorker(2)
+	for _, w := range []*fsm.RegisterWorker{&first, &second} {
+		w.Resources = []fsm.Resource{{Name: "gpu", Addresses: []string{"0", "1", "2"}}}
 	}
-	want := fsm.Totals{Workers: fsm.Counts{Alive: 1, Dead: 1}, Cores: 16, CoresUsed: 1, MemoryMB: 65536, MemoryUsedMB: 64,
-		AppsRunning: 1, AppsCompleted: 1, ExecutorsLaunching: 1}
-	if got := m.View().Totals(); got != want {
-		t.Errorf("it shows %+v", got)
-	}
-	if !bytes.Equal(snapshotOf(t, m), golden) {
-		t.Error("its state is written as other bytes: that needs a new format version")
+	submit := fsm.SubmitDriver{Meta: meta, Cores: 1, MemoryMB: 64, MainClass: "Main", JarURL: "file:/a.jar", Payload: []byte("payload"),
+		ResourceReqs: []fsm.ResourceAmount{{Name: "gpu", Amount: 1}}, Families: 3, Release: "4.3.0"}
+	supervised := submit
+	supervised.Supervise = true
+	return []fsm.Command{first, second, submit, submit, submit, supervised, submit, submit,
+		fsm.PlaceDrivers{Meta: meta, Placements: []fsm.DriverPlacement{{DriverID: id(0), WorkerID: first.ID}, {DriverID: id(1), WorkerID: first.ID},
+			{DriverID: id(2), WorkerID: first.ID}, {DriverID: id(3), WorkerID: second.ID}}},
+		fsm.LaunchReceipts{Meta: meta, WorkerID: first.ID, Drivers: []string{id(0)}},
+		fsm.RequestKillDriver{Meta: meta, DriverID: id(1)},
+		fsm.DriverChanged{Meta: meta, DriverID: id(2), WorkerID: first.ID, State: fsm.DriverStateFailed, Exception: "boom"},
+		fsm.RemoveWorker{Meta: meta, ID: second.ID, Reason: "gone"},
+		fsm.RequestKillDriver{Meta: meta, DriverID: id(4)},
 	}
 }

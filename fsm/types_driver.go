@@ -57,6 +57,7 @@ type Driver struct {
 	ResourceReqs    []ResourceAmount `codec:",omitempty"` // sorted by name
 	MainClass       string           `codec:",omitempty"`
 	JarURL          string           `codec:",omitempty"`
+	Client          string           `codec:",omitempty"` // see SubmitDriver; not inherited by successors
 	Families        uint8            `codec:",omitempty"` // of the submitting client
 	Release         string           `codec:",omitempty"`
 	// Payload is the driver's description as received: opaque here; nil once the driver has ended.
