@@ -66,14 +66,14 @@ func runtimeSection(st Status) EnvironmentSection {
 // Redacted replaces a secret.
 const Redacted = "*********(redacted)"
 
-// VisibleVariables gives the variables ("NAME=value") whose names start with one of the prefixes, a comma-separated list
+// VisibleVariables gives the variables ("NAME=value") whose names start with one of the prefixes
 // (spark.master.ui.visibleEnvVarPrefixes); without prefixes none.
-func VisibleVariables(environ []string, prefixes string) []EnvironmentRow {
+func VisibleVariables(environ, prefixes []string) []EnvironmentRow {
 	var out []EnvironmentRow
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
-		for _, p := range strings.Split(prefixes, ",") {
-			if p = strings.TrimSpace(p); p != "" && strings.HasPrefix(name, p) {
+		for _, p := range prefixes {
+			if p != "" && strings.HasPrefix(name, p) {
 				out = append(out, EnvironmentRow{name, value})
 				break
 			}

@@ -31,7 +31,7 @@ func readSample(t *testing.T, name string) sample {
 		t.Fatalf("%s: no empty line after the head", name)
 	}
 	lines := strings.Split(head, "\n")
-	s := sample{path: strings.TrimPrefix(lines[0], "# GET http://127.0.0.1:22380"), status: lines[1], header: http.Header{}, body: strings.TrimSuffix(body, "\n")}
+	s := sample{path: strings.TrimPrefix(strings.TrimPrefix(lines[0], "# GET http://127.0.0.1:22380"), "# GET http://127.0.0.1:22180"), status: lines[1], header: http.Header{}, body: strings.TrimSuffix(body, "\n")}
 	for _, l := range lines[2:] {
 		k, v, _ := strings.Cut(l, ": ")
 		s.header.Add(k, v)

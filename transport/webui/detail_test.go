@@ -1,0 +1,366 @@
+package webui
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	body, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// fakeDetails knows what it is given.
+type fakeDetails struct {
+	apps    map[string]AppDetail
+	drivers map[string]Driver
+	why     map[string]WhyWaiting
+	ui      map[string]PeerUI
+}
+
+func (f *fakeDetails) App(id string) (AppDetail, bool)         { v, ok := f.apps[id]; return v, ok }
+func (f *fakeDetails) Driver(id string) (Driver, bool)         { v, ok := f.drivers[id]; return v, ok }
+func (f *fakeDetails) WhyWaiting(id string) (WhyWaiting, bool) { v, ok := f.why[id]; return v, ok }
+func (f *fakeDetails) PeerUI(id string) (PeerUI, bool)         { v, ok := f.ui[id]; return v, ok }
+
+func newDetails() *fakeDetails {
+	status := 7
+	return &fakeDetails{
+		apps: map[string]AppDetail{
+			"app-1": {App: App{ID: "app-1", Name: "<b>one</b>", State: "RUNNING", Active: true, Cores: 3, MaxCores: 8, Executors: 1, UIURL: "http://driver:4040", User: "eve"},
+				ExecutorLimit: 2, CoresLeft: 5, Executors: []Executor{{AppID: "app-1", ID: 4, WorkerID: "worker-1", State: "RUNNING", Cores: 3}},
+				Removed: []RemovedExecutor{{ID: 0, WorkerID: "worker-1", State: "EXITED"},
+					{ID: 1, WorkerID: "worker-1", WorkerWebURL: "http://worker:8081", State: "FAILED", Message: "Command exited with code 7", ExitStatus: &status}}},
+			"app-0": {App: App{ID: "app-0", Name: "old", State: "FINISHED"}, ExecutorLimit: Unlimited, CoresLeft: Unlimited},
+		},
+		drivers: map[string]Driver{"driver-1": {ID: "driver-1", State: "RUNNING", Active: true}},
+		why: map[string]WhyWaiting{"app-1": {AppID: "app-1", AppState: "RUNNING", Waiting: true, Limit: LimitMemory,
+			Text: "no worker has 1 core and 9000 MiB free"}},
+	}
+}
+
+// TestB113_ApplicationPage: active and completed applications, with the executors that they have and had.
+func TestB113_ApplicationPage(t *testing.T) {
+	f := newFixture(leaderStatus())
+	f.opts.Details, f.opts.HistoryServerURL = newDetails(), "http://history:18080"
+	body := f.get("/app/?appId=app-1").Body.String()
+	mustContain(t, body, "Application: &lt;b&gt;one&lt;/b&gt;", "8 (3 granted, 5 left)", "2 (1 held)", "worker-1", "FAILED", "Command exited with code 7 (exit status 7)",
+		`href="http://driver:4040"`, "Wants more executors: no worker has 1 core and 9000 MiB free.",
+		`href="http://worker:8081/logPage/?appId=app-1&amp;executorId=1&amp;logType=stdout"`)
+	for _, no := range []string{"EXITED", "history:18080", "csrfToken", "<b>one"} {
+		if strings.Contains(body, no) {
+			t.Errorf("the page holds %q", no)
+		}
+	}
+	old := f.get("/app/?appId=app-0").Body.String()
+	mustContain(t, old, `href="http://history:18080/history/app-0"`, "Unlimited (0 granted)", "FINISHED")
+	if w := f.get("/app/?appId=app-9"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "No running application with ID app-9") {
+		t.Errorf("an unknown id: %d %s", w.Code, w.Body)
+	}
+	if w := f.get("/app/"); w.Code != http.StatusBadRequest {
+		t.Errorf("no id: %d", w.Code)
+	}
+	f.opts.ReverseProxy = true
+	mustContain(t, f.get("/app/?appId=app-1").Body.String(), `href="/proxy/app-1/"`, `href="/proxy/worker-1/logPage/?`)
+}
+
+// TestB113_ApplicationJSON: where Spark answers nothing, the application is shown.
+func TestB113_ApplicationJSON(t *testing.T) {
+	f := newFixture(leaderStatus())
+	f.opts.Details = newDetails()
+	var v struct {
+		ID               string
+		Executors        []struct{ ID int }
+		RemovedExecutors []struct{ ID int }
+	}
+	if err := json.Unmarshal(f.get("/app/json/?appId=app-1").Body.Bytes(), &v); err != nil || v.ID != "app-1" || len(v.Executors) != 1 || len(v.RemovedExecutors) != 2 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if w := f.get("/app/json/?appId=none"); w.Code != http.StatusOK || w.Body.String() != "{\n}" {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}
+
+// TestS35_CallsAboutOneThing: what the API says of one application, one driver, and why it waits.
+func TestS35_CallsAboutOneThing(t *testing.T) {
+	f := newFixture(leaderStatus())
+	f.opts.Details = newDetails()
+	var why WhyAnswer
+	if err := json.Unmarshal(f.get("/v1/why-waiting?app=app-1").Body.Bytes(), &why); err != nil || why.Limit != LimitMemory || why.Node != "10.0.0.1:7077" || why.State != StateAlive || why.AppState != "RUNNING" {
+		t.Errorf("%+v, %v", why, err)
+	}
+	var driver DriverAnswer
+	if err := json.Unmarshal(f.get("/v1/driver?id=driver-1").Body.Bytes(), &driver); err != nil || driver.Driver.State != "RUNNING" {
+		t.Errorf("%+v, %v", driver, err)
+	}
+	var app AppAnswer
+	if err := json.Unmarshal(f.get("/v1/app?id=app-1").Body.Bytes(), &app); err != nil || app.App.ID != "app-1" || len(app.Removed) != 2 {
+		t.Errorf("%+v, %v", app, err)
+	}
+	for path, want := range map[string]int{"/v1/why-waiting": 400, "/v1/why-waiting?app=x": 404, "/v1/driver?id=x": 404, "/v1/app?id=x": 404} {
+		if w := f.get(path); w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+	f.opts.Details = nil
+	if w := f.get("/v1/app?id=app-1"); w.Code != 404 {
+		t.Errorf("without details: %d", w.Code)
+	}
+}
+
+// TestG72_WordsOfThePage: an application that runs and wants more is not said to wait, and one core is one core.
+func TestG72_WordsOfThePage(t *testing.T) {
+	f := newFixture(leaderStatus())
+	f.state.cluster.Apps = []App{{ID: "r", State: "RUNNING", Active: true, WhyWaiting: "no worker has 1 core free"},
+		{ID: "w", State: "WAITING", Active: true, WhyWaiting: "no worker is ALIVE"}}
+	f.state.cluster.Workers = []Worker{{ID: "worker-1", State: StateAlive, Draining: true, Drivers: 2}}
+	f.state.cluster.Drivers = []Driver{{ID: "driver-2", State: "SUBMITTED", Active: true, Waiting: true, Supervise: true, Attempt: 3},
+		{ID: "driver-1", State: "RELAUNCHING", Successor: "driver-2", WorkerID: "worker-1"}}
+	f.state.status.Counts.DriversByState = map[string]int{"SUBMITTED": 1}
+	f.state.status.Counts.WaitingDrivers = 1
+	mustContain(t, f.get("/").Body.String(), `<tr class="wants"><td colspan="10">wants more executors: no worker has 1 core free`,
+		`<tr class="why"><td colspan="10">waiting: no worker is ALIVE`, "draining", "Running drivers", "Completed drivers", "goes on as driver-2", "relaunch 3", "(1 waiting)", "none yet")
+}
+
+// TestG75_LogPages: a part of the log file, never more than is asked for, and an honest answer where there is none.
+func TestG75_LogPages(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "master.out")
+	text := strings.Repeat("0123456789", 30_000) + "<end>"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(leaderStatus())
+	f.opts.LogFiles = func() map[string]string { return map[string]string{"stderr": path, "out": t.TempDir()} }
+	n := len(text)
+	for query, want := range map[string]string{
+		"self&logType=stderr":                          fmt.Sprintf("==== Bytes %d-%d of %d of %s ====\n%s", n-defaultLogBytes, n, n, path, text[n-defaultLogBytes:]),
+		"self&logType=stderr&byteLength=5":             fmt.Sprintf("==== Bytes %d-%d of %d of %s ====\n<end>", n-5, n, n, path),
+		"self&logType=stderr&offset=3&byteLength=4":    fmt.Sprintf("==== Bytes 3-7 of %d of %s ====\n3456", n, path),
+		"self&logType=stderr&offset=-3&byteLength=1":   fmt.Sprintf("==== Bytes 0-1 of %d of %s ====\n0", n, path),
+		"self&logType=stderr&offset=999999999":         fmt.Sprintf("==== Bytes %d-%d of %d of %s ====\n", n, n, n, path),
+		"self&logType=secrets":                         "Error: Log type must be one of stderr, stdout, out",
+		"self&logType=stderr&offset=x":                 "Error: offset must be a whole number",
+		"self&logType=stdout":                          "Error: " + noLogFile("stdout"),
+		"self&logType=out":                             "Error: " + noLogFile("out"), // a directory
+		"self&logType=" + url.QueryEscape("../../etc"): "Error: Log type must be one of stderr, stdout, out",
+	} {
+		w := f.get("/log/?" + query)
+		if w.Code != http.StatusOK || w.Body.String() != want || w.Header().Get("Content-Type") != "text/plain;charset=utf-8" {
+			t.Errorf("%s: %d %.120q, want %.120q", query, w.Code, w.Body, want)
+		}
+	}
+	if w := f.get("/log/?self&logType=stderr&byteLength=99999999"); w.Body.Len() > maxLogBytes+200 {
+		t.Errorf("%d bytes", w.Body.Len())
+	}
+	mustContain(t, f.get("/logPage/?self&logType=stderr&byteLength=5").Body.String(), "&lt;end&gt;", "earlier", "master.out")
+	mustContain(t, f.get("/logPage/?self&logType=stdout").Body.String(), "is no file")
+	f.opts.LogFiles = nil
+	mustContain(t, f.get("/log/?self&logType=stderr").Body.String(), "is no file")
+}
+
+// TestG68_Environment: the process's own facts, and of the environment only what is asked for.
+func TestG68_Environment(t *testing.T) {
+	f := newFixture(leaderStatus())
+	f.opts.Environment = func() []EnvironmentSection {
+		return []EnvironmentSection{{Title: "Spark properties", Rows: []EnvironmentRow{{"spark.a", "<1>"}, {"spark.secret", Redacted}}},
+			{Title: "Environment variables", Rows: VisibleVariables([]string{"SPARK_X=1", "HOME=/root", "SPARK_Y=2=3"}, []string{"SPARK_"})}}
+	}
+	body := f.get("/environment/").Body.String()
+	mustContain(t, body, "Go version", "spark.a", "&lt;1&gt;", "SPARK_X", "2=3", "no JVM")
+	if strings.Contains(body, "/root") {
+		t.Error("a variable that nobody asked for is shown")
+	}
+	if got := VisibleVariables([]string{"A=1"}, nil); len(got) != 0 {
+		t.Errorf("without prefixes: %v", got)
+	}
+	if got := VisibleVariables([]string{"A=1"}, []string{""}); len(got) != 0 {
+		t.Errorf("an empty prefix: %v", got)
+	}
+}
+
+// TestG61_OneAddressLeavesPlaces: one address holds its share of the list places at most, waits in its own queue, and
+// leaves the rest to others.
+func TestG61_OneAddressLeavesPlaces(t *testing.T) {
+	p := newPlaces(8, 3)
+	ctx := context.Background()
+	for range 3 {
+		if !p.take(ctx, "a", 0) {
+			t.Fatal("a free place is refused")
+		}
+	}
+	if p.take(ctx, "a", time.Millisecond) {
+		t.Error("an address got more than its share")
+	}
+	waiting := make(chan bool)
+	go func() { waiting <- p.take(ctx, "a", time.Minute) }()
+	for range 5 {
+		if !p.take(ctx, fmt.Sprint("b", p.held()), 0) {
+			t.Error("another address is refused")
+		}
+	}
+	if p.take(ctx, "c", 0) {
+		t.Error("more places than there are")
+	}
+	p.give("a") // the one of "a" who waits gets it
+	if !<-waiting || p.held() != 8 {
+		t.Errorf("%d held", p.held())
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if p.take(gone, "d", time.Minute) {
+		t.Error("a caller who is gone got a place")
+	}
+	for range 3 {
+		p.give("a")
+	}
+	for i := range 5 {
+		p.give(fmt.Sprint("b", i+3))
+	}
+	if p.held() != 0 || len(p.byIP) != 0 {
+		t.Errorf("%d held, %v", p.held(), p.byIP)
+	}
+}
+
+// peerPages is a worker's web UI.
+func peerPages(t *testing.T) (*httptest.Server, *http.Request) {
+	t.Helper()
+	seen := &http.Request{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*seen = *r
+		switch r.URL.Path {
+		case "/away":
+			w.Header().Set("Location", "http://elsewhere.example/x")
+			w.WriteHeader(http.StatusFound)
+		case "/absolute":
+			w.Header().Set("Location", "http://"+r.Host+"/jobs/?id=1")
+			w.WriteHeader(http.StatusFound)
+		case "/rooted":
+			w.Header().Set("Location", "/jobs/")
+			w.WriteHeader(http.StatusFound)
+		case "/large":
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				return
+			}
+		default:
+			w.Header().Set("X-Frame-Options", "PEER")
+			_, _ = io.WriteString(w, "page "+r.URL.RequestURI())
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s, seen
+}
+
+func proxied(ui map[string]PeerUI, token string) *Handler {
+	f := newFixture(leaderStatus())
+	f.opts.ReverseProxy, f.opts.ReverseProxyURL, f.opts.Token = true, "", token
+	f.opts.Details = &fakeDetails{ui: ui}
+	return NewHandler(f.opts)
+}
+
+// TestG69_ReverseProxy: the pages of a registered peer, with its redirects, and without the caller's token.
+func TestG69_ReverseProxy(t *testing.T) {
+	peer, seen := peerPages(t)
+	h := proxied(map[string]PeerUI{"worker-1": {URL: peer.URL, RPCHost: "127.0.0.1"}}, "secret")
+	get := func(target string, header map[string]string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, target, nil)
+		for k, v := range header {
+			r.Header.Set(k, v)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	w := get("/proxy/worker-1/logPage/?a=b%2Fc", map[string]string{"Authorization": "Bearer secret", "X-Forwarded-For": "6.6.6.6", "Upgrade": "websocket", "Connection": "Upgrade"})
+	if w.Code != 200 || w.Body.String() != "page /logPage/?a=b%2Fc" {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if got := w.Header().Values("X-Frame-Options"); len(got) != 1 || got[0] != "PEER" || w.Header().Get("Content-Security-Policy") != "" {
+		t.Errorf("headers of ours are mixed with the peer's: %v", w.Header())
+	}
+	if seen.Header.Get("Authorization") != "" || seen.Header.Get("Upgrade") != "" || seen.Header.Get("X-Forwarded-For") != "192.0.2.1" || seen.Header.Get("X-Forwarded-Context") != "/proxy/worker-1" {
+		t.Errorf("the peer was sent %v", seen.Header)
+	}
+	if get("/proxy/worker-1/", map[string]string{"Authorization": "Bearer others"}); seen.Header.Get("Authorization") != "Bearer others" {
+		t.Error("the peer's own credentials do not reach it")
+	}
+	for path, want := range map[string]string{"/proxy/worker-1/absolute": "/proxy/worker-1/jobs/?id=1", "/proxy/worker-1/rooted": "/proxy/worker-1/jobs/",
+		"/proxy/worker-1/away": "http://elsewhere.example/x", "/proxy/worker-1": "/proxy/worker-1/"} {
+		if got := get(path, nil).Header().Get("Location"); got != want {
+			t.Errorf("%s leads to %q, want %q", path, got, want)
+		}
+	}
+	for _, path := range []string{"/proxy/worker-2/", "/proxy/", "/proxy/http:%2F%2Fevil.example/", "/proxy/127.0.0.1:8080/"} {
+		if w := get(path, nil); w.Code != 404 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	large := httptest.NewRequest(http.MethodPost, "/proxy/worker-1/large", strings.NewReader(strings.Repeat("x", maxProxiedBody+1)))
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, large)
+	if rec.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("a large body: %d", rec.Code)
+	}
+}
+
+// TestG69_ProxyReachesPeersOnly: an address that somebody registers does not open what only this machine may reach.
+func TestG69_ProxyReachesPeersOnly(t *testing.T) {
+	peer, _ := peerPages(t)
+	port := peer.URL[strings.LastIndex(peer.URL, ":"):]
+	for name, ui := range map[string]PeerUI{
+		"loopback of another machine": {URL: peer.URL, RPCHost: "192.0.2.9"},
+		"name of loopback":            {URL: "http://localhost" + port, RPCHost: "192.0.2.9"},
+		"metadata service":            {URL: "http://169.254.169.254/", RPCHost: "169.254.169.254"},
+		"link-local":                  {URL: "http://[fe80::1]:80/", RPCHost: "fe80::1"},
+		"unspecified":                 {URL: "http://0.0.0.0" + port, RPCHost: "0.0.0.0"},
+		"user in the address":         {URL: "http://u:p@127.0.0.1" + port, RPCHost: "127.0.0.1"},
+		"file":                        {URL: "file:///etc/passwd", RPCHost: "127.0.0.1"},
+		"no address":                  {URL: "", RPCHost: "127.0.0.1"},
+		"broken":                      {URL: "http://%zz", RPCHost: "127.0.0.1"},
+	} {
+		w := httptest.NewRecorder()
+		proxied(map[string]PeerUI{"w": ui}, "").ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/proxy/w/", nil))
+		if w.Code != 403 && w.Code != 404 {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	for ip, want := range map[string]bool{"10.0.0.1": true, "2001:db8::1": true, "127.0.0.1": false, "169.254.1.1": false, "224.0.0.1": false, "::": false} {
+		if got := judgePeer(net.ParseIP(ip), false) == nil; got != want {
+			t.Errorf("%s: %v", ip, got)
+		}
+	}
+	f := newFixture(leaderStatus())
+	if w := f.get("/proxy/worker-1/"); w.Code != 404 {
+		t.Errorf("switched off: %d", w.Code)
+	}
+}
+
+// TestG66_ProxyGivesNoLoopbackRights: what is forwarded to this master itself is no call from its own machine.
+func TestG66_ProxyGivesNoLoopbackRights(t *testing.T) {
+	f := newForms(func(o *Options) { o.ReverseProxy = true })
+	own := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.h.ServeHTTP(w, r) }))
+	defer own.Close()
+	f.opts.Details = &fakeDetails{ui: map[string]PeerUI{"w": {URL: own.URL, RPCHost: "127.0.0.1"}}}
+	f.h = NewHandler(f.opts)
+	r := httptest.NewRequest(http.MethodPost, "/proxy/w/v1/kill", strings.NewReader(`{"kind":"app","id":"app-1"}`))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	f.h.ServeHTTP(w, r)
+	if w.Code != http.StatusForbidden || len(f.ops.kills) != 0 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
