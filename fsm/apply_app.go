@@ -143,6 +143,7 @@ func (t *tx) finishApp(id string, state AppState, reason string, tellDriver bool
 	a := t.editApp(id)
 	a.State, a.EndMillis, a.EndReason, a.CoresGranted = state, t.meta.NowMillis, clip(reason), granted
 	// What only an unfinished application needs goes: the payload is by far the largest part.
+	a.LoopFailures, a.LastFailureMillis, a.NotBeforeMillis = 0, 0, 0
 	// A completed application keeps its default profile alone: many are retained.
 	a.Payload, a.PayloadSum, a.IncompatibleWorkers, a.Profiles = nil, nil, nil, a.Profiles[:1:1]
 	g := t.editGlobals()

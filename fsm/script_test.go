@@ -35,17 +35,13 @@ type script struct {
 
 func (s *script) run() string {
 	switch s.d.Cmd {
+	case "wait":
+		s.now += int64(s.number("ms", 0))
+		return ""
 	case "state":
 		return dump(s.machine.View())
 	case "plan":
-		plan := fsm.Plan(s.machine.View(), fsm.PlanParams{SpreadOutApps: !s.has("fill")})
-		if len(plan.Hopeless) > 0 {
-			return "hopeless: " + strings.Join(plan.Hopeless, " ") + "\n"
-		}
-		if s.has("running") {
-			return s.placeRunning(plan.Placements)
-		}
-		return s.apply(fsm.PlaceExecutors{Placements: plan.Placements})
+		return s.plan()
 	}
 	cmd := s.command()
 	if cmd == nil {
@@ -54,9 +50,36 @@ func (s *script) run() string {
 	return s.apply(cmd)
 }
 
+func (s *script) plan() string {
+	plan := fsm.Plan(s.machine.View(), fsm.PlanParams{SpreadOutApps: !s.has("fill"), SpreadOutDrivers: !s.has("fill"),
+		MaxDrivers: s.number("max-drivers", 0), NowMillis: s.now})
+	if len(plan.Hopeless) > 0 {
+		return "hopeless: " + strings.Join(plan.Hopeless, " ") + "\n"
+	}
+	var out strings.Builder
+	for _, id := range plan.HopelessDrivers {
+		fmt.Fprintln(&out, "hopeless:", id)
+	}
+	if plan.DriversOverLimit > 0 {
+		fmt.Fprintln(&out, "over the limit:", plan.DriversOverLimit)
+	}
+	if plan.WakeAtMillis > 0 {
+		fmt.Fprintln(&out, "again at", plan.WakeAtMillis)
+	}
+	if len(plan.Drivers) > 0 {
+		out.WriteString(s.apply(fsm.PlaceDrivers{Meta: s.meta(), Placements: plan.Drivers}))
+	}
+	if s.has("running") {
+		out.WriteString(s.placeRunning(plan.Placements))
+	} else {
+		out.WriteString(s.apply(fsm.PlaceExecutors{Meta: s.meta(), Placements: plan.Placements}))
+	}
+	return out.String()
+}
+
 // placeRunning also answers every launch with RUNNING, to keep scripts short.
 func (s *script) placeRunning(placements []fsm.Placement) string {
-	out := s.apply(fsm.PlaceExecutors{Placements: placements})
+	out := s.apply(fsm.PlaceExecutors{Meta: s.meta(), Placements: placements})
 	var keys []fsm.ExecutorKey
 	s.machine.View().ActiveApplications(func(a *fsm.Application) bool {
 		s.machine.View().ExecutorsOfApp(a.ID, func(e *fsm.Executor) bool {
@@ -68,7 +91,7 @@ func (s *script) placeRunning(placements []fsm.Placement) string {
 		return true
 	})
 	for _, k := range keys {
-		s.apply(fsm.ExecutorChanged{AppID: k.AppID, ExecID: k.ExecID, WorkerID: holderOf(s.machine, k), State: fsm.ExecutorRunning})
+		s.apply(fsm.ExecutorChanged{Meta: s.meta(), AppID: k.AppID, ExecID: k.ExecID, WorkerID: holderOf(s.machine, k), State: fsm.ExecutorRunning})
 	}
 	return out
 }
@@ -236,9 +259,10 @@ func (s *script) command() fsm.Command {
 	case "reap":
 		return fsm.ReapWorkers{Meta: m, IDs: s.list("ids")}
 	case "register-app":
-		return fsm.RegisterApplication{Meta: m, Name: "name", User: "user", Driver: s.address("driver", "d:1"),
+		return fsm.RegisterApplication{Meta: m, Name: s.text("name", "name"), User: "user", Driver: s.address("driver", "d:1"),
 			MaxCores: s.numberOrNil("max"), DefaultCores: s.number("default-cores", 0), DefaultProfile: s.profile(),
-			InitialExecutorLimit: s.numberOrNil("limit"), KeepID: s.has("keep"), Payload: []byte("payload")}
+			InitialExecutorLimit: s.numberOrNil("limit"), KeepID: s.has("keep"), Payload: []byte("payload"),
+			IDPattern: s.text("pattern", ""), NumberModulo: s.number("modulo", 0), NameAsID: s.has("name-as-id")}
 	case "finish":
 		return fsm.FinishApplication{Meta: m, AppID: s.app(), State: s.appState(), Reason: "asked"}
 	case "confirm":
@@ -278,7 +302,8 @@ func (s *script) executorCommand(m fsm.Meta) fsm.Command {
 		}
 		return c
 	case "reconcile":
-		c := fsm.ReconcileWorker{Meta: m, WorkerID: s.text("id", ""), Missing: s.keys("missing")}
+		c := fsm.ReconcileWorker{Meta: m, WorkerID: s.text("id", ""), Missing: s.keys("missing"), ReportedDrivers: s.drivers("drivers"),
+			MissingDrivers: s.drivers("missing-drivers"), RequeueAtMillis: int64(s.number("requeue-at", 0))}
 		for _, state := range []string{"RUNNING", "LAUNCHING"} {
 			for _, k := range s.keys(strings.ToLower(state)) {
 				c.Reported = append(c.Reported, fsm.ReportedExecutor{AppID: k.AppID, ExecID: k.ExecID, State: s.executorState(state)})
@@ -288,7 +313,7 @@ func (s *script) executorCommand(m fsm.Meta) fsm.Command {
 	case "decommission":
 		return fsm.DecommissionWorkers{Meta: m, IDs: s.list("ids"), Notify: s.has("notify")}
 	case "receipts":
-		return fsm.LaunchReceipts{Meta: m, WorkerID: s.text("id", ""), Executors: s.keys("keys")}
+		return fsm.LaunchReceipts{Meta: m, WorkerID: s.text("id", ""), Executors: s.keys("keys"), Drivers: s.drivers("drivers")}
 	case "incompatible":
 		k := s.key(s.text("key", ""))
 		return fsm.MarkIncompatible{Meta: m, AppID: k.AppID, ExecID: k.ExecID, WorkerID: s.text("worker", ""), Reason: "no RUNNING"}
@@ -297,17 +322,21 @@ func (s *script) executorCommand(m fsm.Meta) fsm.Command {
 		if s.has("app") {
 			c.AppID = s.app()
 		}
+		if s.has("driver") {
+			c.DriverID = driverID(s.text("driver", ""))
+		}
 		return c
 	case "elected":
 		return fsm.LeaderElected{Meta: m, NodeID: s.text("node", "n1"), Reason: "timeout", Settings: fsm.Settings{
-			MaxExecutorRetries: s.number("retries", 10), RetainedApplications: s.number("apps", 200), RetainedDrivers: 200,
-			RetainedExecutors: s.number("executors", 100), LeaderHistory: s.number("leaders", 10)}}
+			MaxExecutorRetries: s.number("retries", 10), RetainedApplications: s.number("apps", 200), RetainedDrivers: s.number("drivers", 200),
+			DriverRelaunchDelayMillis: int64(s.number("relaunch-delay", 0)),
+			RetainedExecutors:         s.number("executors", 100), LeaderHistory: s.number("leaders", 10)}}
 	case "init":
 		return fsm.InitCluster{Meta: m, ClusterID: s.text("id", "")}
 	case "clear":
 		return fsm.ClearCompleted{Meta: m}
 	}
-	return nil
+	return s.driverCommand(m)
 }
 
 func (s *script) appState() fsm.AppState {
