@@ -125,30 +125,6 @@ func TestS37_StandbyFailsReportsInsteadOfSayingTrue(t *testing.T) {
 	}
 }
 
-// B-135 and its kin at the leader: cluster deploy mode is not served, which no text may hide behind "not alive".
-func TestB135_LeaderRefusesDriverRequestsWithAReason(t *testing.T) {
-	w := newWorld(t)
-	for _, m := range standbyAsks()[:3] {
-		answer, err := w.ask(nil, m)()
-		var text string
-		switch r := answer.(type) {
-		case *sparkmsg.SubmitDriverResponse:
-			text = r.Message
-		case *sparkmsg.KillDriverResponse:
-			text = r.Message
-		case *sparkmsg.KillAllDriversResponse:
-			text = r.Message
-		}
-		if err != nil || text == "" || strings.HasPrefix(text, "Current state is not alive") {
-			t.Errorf("%s: %q, %v", m.MessageName(), text, err)
-		}
-	}
-	answer, err := w.ask(nil, &sparkmsg.RequestDriverStatus{DriverID: "driver-1"})()
-	if r, ok := answer.(*sparkmsg.DriverStatusResponse); err != nil || !ok || r.Found || r.Exception != nil {
-		t.Errorf("B-141: the status of an unknown driver is %+v, %v", answer, err)
-	}
-}
-
 func TestB142_ClearCompletedForgetsFinishedApplications(t *testing.T) {
 	w := newWorld(t)
 	a := w.joinedApp(1)

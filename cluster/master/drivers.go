@@ -1,6 +1,7 @@
 package master
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -104,6 +105,9 @@ func (c *Core) SubmitDriver(req DriverRequest, done func(DriverSubmission, error
 	}
 	cmd := driverCommand(c.meta(), &req, payload)
 	cmd.IDPattern = c.cfg.DriverIDPattern
+	if req.Client != nil {
+		cmd.Client = req.Client.String()
+	}
 	c.log.Info("Driver submitted "+cmd.MainClass, "jar", cmd.JarURL, "families", payload.families.String(), "release", req.Release)
 	c.propose("SubmitDriver", cmd, func(r fsm.Result) {
 		id := r.Value.(fsm.DriverSubmitted).ID
@@ -114,7 +118,7 @@ func (c *Core) SubmitDriver(req DriverRequest, done func(DriverSubmission, error
 		if payload.kept != nil {
 			c.log.Warn("spark.master of a driver could not be completed", "driver_id", id, "error", payload.kept)
 		}
-		done(DriverSubmission{ID: id, Message: "Driver successfully submitted as " + id, Success: true}, nil)
+		done(acceptedDriver(id), nil)
 		c.needPlan()
 	}, func(err error) {
 		if refusal(err) || errors.Is(err, fsm.ErrTooManyDrivers) {
@@ -123,6 +127,10 @@ func (c *Core) SubmitDriver(req DriverRequest, done func(DriverSubmission, error
 		}
 		done(DriverSubmission{}, err)
 	})
+}
+
+func acceptedDriver(id string) DriverSubmission {
+	return DriverSubmission{ID: id, Message: "Driver successfully submitted as " + id, Success: true}
 }
 
 func refusedDriver(err error) DriverSubmission {
@@ -156,6 +164,11 @@ func (c *Core) onceSubmitted(key submission, done func(DriverSubmission, error))
 		}
 		return nil, false
 	}
+	if id := c.submittedBefore(key); id != "" {
+		c.log.Info("a driver was submitted to the last leader by the same client; it runs once", "client", key.client.String(), "driver_id", id)
+		done(acceptedDriver(id), nil)
+		return nil, false
+	}
 	s := &submitted{done: []func(DriverSubmission, error){done}}
 	c.drivers.submissions[key] = s
 	forget := func() { delete(c.drivers.submissions, key) }
@@ -172,6 +185,27 @@ func (c *Core) onceSubmitted(key submission, done func(DriverSubmission, error))
 			fn(answer, err)
 		}
 	}, true
+}
+
+// submittedBefore finds what an earlier leader has taken of a submission, "" for nothing. What has ended is known by its
+// client alone: a submission client submits once.
+func (c *Core) submittedBefore(key submission) (id string) {
+	if c.now().Sub(c.electedAt) > submissionLife {
+		return ""
+	}
+	client, since := key.client.String(), c.now().Add(-submissionLife).UnixMilli()
+	same := func(d *fsm.Driver) bool {
+		if d.Client == client && d.SubmittedAtMillis >= since && (d.State.Finished() || bytes.Equal(d.PayloadSum, key.sum[:])) {
+			id = d.ID
+		}
+		return id == ""
+	}
+	view := c.view()
+	view.Drivers(same)
+	if id == "" {
+		view.CompletedDrivers(same)
+	}
+	return id
 }
 
 // KillDriver see Service.KillDriver.

@@ -153,6 +153,7 @@ func TestB124_ARunningExecutorOrANegativeLimitKeepsTheApplication(t *testing.T) 
 	a := w.joinedApp(1, maxCores(2))
 	fw.report(a.id, 0, sparkmsg.ExecutorRunning, nil)
 	for i := range int32(20) {
+		fw.awaitLaunch(int(i) + 1)
 		fw.report(a.id, i+1, sparkmsg.ExecutorFailed, nil)
 	}
 	a.wantState(fsm.AppRunning)
@@ -160,13 +161,28 @@ func TestB124_ARunningExecutorOrANegativeLimitKeepsTheApplication(t *testing.T) 
 	fw = w.joined(1)
 	a = w.joinedApp(1, maxCores(1))
 	for i := range int32(30) {
+		fw.awaitLaunch(int(i))
 		fw.report(a.id, i, sparkmsg.ExecutorFailed, nil)
 	}
+	fw.awaitLaunch(30)
 	a.wantState(fsm.AppRunning)
 }
 
-// B-125: RUNNING forgives what failed before.
-func TestB125_RunningResetsTheCount(t *testing.T) {
+// awaitLaunch lets time pass until the worker was told to start an executor of this id: after failures the next one waits
+// (G-44).
+func (fw *fakeWorker) awaitLaunch(id int) {
+	fw.w.t.Helper()
+	for range 100 {
+		if all := fw.launches(); len(all) > 0 && int(all[len(all)-1].ExecID) == id {
+			return
+		}
+		fw.w.advance(time.Second)
+	}
+	fw.w.t.Fatalf("executor %d was never launched", id)
+}
+
+// B-125: RUNNING forgives what failed before. G-44: here only once it has lasted, see fsm/crashloop.go.
+func TestB125_G44_RunningThatLastsResetsTheCount(t *testing.T) {
 	w := newWorld(t)
 	fw := w.joined(1)
 	a := w.joinedApp(1, maxCores(1))
@@ -174,8 +190,13 @@ func TestB125_RunningResetsTheCount(t *testing.T) {
 		fw.report(a.id, i, sparkmsg.ExecutorFailed, nil)
 	}
 	fw.report(a.id, 5, sparkmsg.ExecutorRunning, nil)
-	if n := a.entry().RetryCount; n != 0 {
-		t.Errorf("%d failures are still counted", n)
+	if n := a.entry().RetryCount; n != 5 {
+		t.Errorf("%d failures are counted at the moment of RUNNING, want 5", n)
+	}
+	w.advance(31 * time.Second)
+	fw.report(a.id, 5, sparkmsg.ExecutorFailed, nil)
+	if n := a.entry().RetryCount; n != 1 {
+		t.Errorf("%d failures are counted, want the last one only", n)
 	}
 }
 

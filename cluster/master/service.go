@@ -33,8 +33,29 @@ type Service struct {
 	wake     chan struct{}
 }
 
-// inboundItem is a message of a peer. refuse, which may be nil, answers it when the Core will not see it.
-type inboundItem struct{ run, refuse func() }
+// maxRun bounds the messages of peers that are handled without a look at the timers.
+const maxRun = 128
+
+// inboundItem is a message of a peer, or, without msg, the end of its connection.
+type inboundItem struct {
+	conn     Conn
+	from     *sparkmsg.Address
+	families sparkmsg.FamilySet
+	msg      sparkmsg.Message
+	reply    func(sparkmsg.Message, error) // nil for a one-way message
+	last     bool                          // of the end of a connection: it was the peer's last
+}
+
+func (i *inboundItem) run(c *Core) {
+	switch {
+	case i.msg == nil:
+		c.ConnClosed(*i.from, i.last)
+	case i.reply != nil:
+		c.Ask(i.conn, i.from, i.msg, i.reply)
+	default:
+		c.OneWay(i.conn, i.from, i.families, i.msg)
+	}
+}
 
 // NewService makes a Service. Run makes its Core by build, which gets the function that brings callbacks of the network
 // and of Raft onto the Core's goroutine; what is reported before Run waits for it.
@@ -84,8 +105,24 @@ func (s *Service) Run(ctx context.Context) {
 			return
 		case <-s.wake:
 		case item := <-s.inbound:
-			item.run()
+			item.run(s.core)
+			s.runMore(ctx)
 		case <-idle.C:
+		}
+	}
+}
+
+// runMore handles what else has come in, until something else wants attention.
+func (s *Service) runMore(ctx context.Context) {
+	for range maxRun {
+		if len(s.wake) > 0 || ctx.Err() != nil {
+			return
+		}
+		select {
+		case item := <-s.inbound:
+			item.run(s.core)
+		default:
+			return
 		}
 	}
 }
@@ -100,8 +137,8 @@ func (s *Service) refuseRest() {
 	for {
 		select {
 		case item := <-s.inbound:
-			if item.refuse != nil {
-				item.refuse()
+			if item.reply != nil {
+				item.reply(nil, errNotLeader)
 			}
 			continue
 		default:
@@ -146,20 +183,19 @@ func (s *Service) enqueue(item inboundItem) bool {
 
 // OneWay hands a one-way message to the Core, in the order of its connection.
 func (s *Service) OneWay(conn Conn, from *sparkmsg.Address, families sparkmsg.FamilySet, msg sparkmsg.Message) {
-	s.enqueue(inboundItem{run: func() { s.core.OneWay(conn, from, families, msg) }})
+	s.enqueue(inboundItem{conn: conn, from: from, families: families, msg: msg})
 }
 
 // Ask hands a message that wants an answer to the Core; after the Service has ended it is answered with a failure.
 func (s *Service) Ask(conn Conn, from *sparkmsg.Address, msg sparkmsg.Message, reply func(sparkmsg.Message, error)) {
-	refuse := func() { reply(nil, errNotLeader) }
-	if !s.enqueue(inboundItem{run: func() { s.core.Ask(conn, from, msg, reply) }, refuse: refuse}) {
-		refuse()
+	if !s.enqueue(inboundItem{conn: conn, from: from, msg: msg, reply: reply}) {
+		reply(nil, errNotLeader)
 	}
 }
 
 // ConnClosed tells the Core of the end of a connection, behind everything that came in on it.
 func (s *Service) ConnClosed(peer sparkmsg.Address, last bool) {
-	s.enqueue(inboundItem{run: func() { s.core.ConnClosed(peer, last) }})
+	s.enqueue(inboundItem{from: &peer, last: last})
 }
 
 // Applied, ProposeFailed, Elected and Deposed are what Raft reports; they never wait.
