@@ -19,6 +19,7 @@ type Conn struct {
 	opened   time.Time
 	accepted bool
 	sender   frame.Address // the sender named last; reader goroutine only
+	last     *repeat       // the heartbeat that came last; reader goroutine only
 	sock     socket        // output; set by handshake, writer goroutine only
 
 	trusted  atomic.Bool

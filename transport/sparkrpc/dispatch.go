@@ -26,7 +26,7 @@ func (c *Conn) dispatch(f frame.Frame) error {
 		if f.Type == frame.RPCRequest {
 			c.request(f.RequestID, req)
 		} else {
-			c.oneWay(req)
+			c.oneWay(req, f.Body)
 		}
 	case frame.RPCResponse:
 		c.answered(f.RequestID, f.Body, nil)
@@ -38,15 +38,16 @@ func (c *Conn) dispatch(f frame.Frame) error {
 	return nil
 }
 
-func (c *Conn) oneWay(req frame.Request) {
+func (c *Conn) oneWay(req frame.Request, body []byte) {
 	if !c.e.cfg.Exists(req.Endpoint) {
 		c.undelivered("unknown endpoint", req.Endpoint, nil)
 		return
 	}
-	in, err := c.decode(req)
+	in, own, err := c.decode(req)
 	if err != nil {
 		return
 	}
+	c.remember(body, in, own)
 	c.e.handler.OneWay(c, in)
 }
 
@@ -60,7 +61,7 @@ func (c *Conn) request(id int64, req frame.Request) {
 		c.replyFailure(id, "there is no endpoint named "+clip(req.Endpoint)+" here")
 		return
 	}
-	in, err := c.decode(req)
+	in, _, err := c.decode(req)
 	if err != nil {
 		c.replyFailure(id, "message could not be read: "+err.Error())
 		return
@@ -87,7 +88,7 @@ func (c *Conn) request(id int64, req frame.Request) {
 
 // verify answers an ask to the verifier endpoint (RpcEndpointVerifier.receiveAndReply).
 func (c *Conn) verify(id int64, req frame.Request) {
-	in, err := c.decode(req)
+	in, _, err := c.decode(req)
 	if err != nil {
 		c.replyFailure(id, "message could not be read: "+err.Error())
 		return
@@ -100,22 +101,27 @@ func (c *Conn) verify(id int64, req frame.Request) {
 	c.reply(id, &sparkmsg.Boolean{Value: c.e.cfg.Exists(check.Name)}, in.Families)
 }
 
-// decode reads the object of a message and narrows down the connection's families. An error has been counted and
-// logged.
-func (c *Conn) decode(req frame.Request) (Inbound, error) {
+// decode reads the object of a message and narrows down the connection's families; own are those of this message alone.
+// An error has been counted and logged.
+func (c *Conn) decode(req frame.Request) (in Inbound, own sparkmsg.FamilySet, err error) {
 	decoded, err := decodeSafely(req.Content)
 	if err != nil {
 		c.undelivered("message not decoded", errorClass(err), err)
-		return Inbound{}, err
+		return Inbound{}, 0, err
 	}
-	in := Inbound{Sender: req.Sender, Endpoint: req.Endpoint, Msg: decoded.Msg, Families: decoded.Families}
+	in = Inbound{Sender: req.Sender, Endpoint: req.Endpoint, Msg: decoded.Msg, Families: c.narrow(decoded.Families)}
+	return in, decoded.Families, nil
+}
+
+// narrow takes in the families of one message and returns what all messages leave possible.
+func (c *Conn) narrow(own sparkmsg.FamilySet) sparkmsg.FamilySet {
 	if known := c.Families(); !known.IsEmpty() {
-		if both := known.Intersect(decoded.Families); !both.IsEmpty() {
-			in.Families = both // else another program took over the connection: only its own message counts
+		if both := known.Intersect(own); !both.IsEmpty() {
+			own = both // else another program took over the connection: only its own message counts
 		}
 	}
-	c.families.Store(uint32(in.Families))
-	return in, nil
+	c.families.Store(uint32(own))
+	return own
 }
 
 // decodeSafely keeps a programming error in a decoder from ending the process on a peer's word.

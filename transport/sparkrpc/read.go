@@ -168,6 +168,13 @@ func (c *Conn) read() {
 			c.ended(err)
 			return
 		}
+		if c.repeated(r) {
+			if err := r.endFrame(); err != nil {
+				c.ended(err)
+				return
+			}
+			continue
+		}
 		// After wait, so that a raised limit holds for a frame that began to arrive after SetTrusted.
 		if c.trusted.Load() {
 			frames.SetMaxFrame(c.e.limits.MaxTrustedFrame)
@@ -182,14 +189,18 @@ func (c *Conn) read() {
 			c.ended(err)
 			return
 		}
-		c.e.stats.framesIn.Add(1)
-		if c.e.cfg.Metrics.FrameIn != nil {
-			c.e.cfg.Metrics.FrameIn()
-		}
+		c.countIn()
 		if err := c.dispatch(f); err != nil {
 			c.fail(err, true)
 			return
 		}
+	}
+}
+
+func (c *Conn) countIn() {
+	c.e.stats.framesIn.Add(1)
+	if c.e.cfg.Metrics.FrameIn != nil {
+		c.e.cfg.Metrics.FrameIn()
 	}
 }
 
