@@ -149,7 +149,7 @@ func bothBookedAndEnded(t *tx) {
 func TestDigestSeesEveryField(t *testing.T) {
 	sums := newSummer()
 	for kind, entity := range map[recordKind]any{kindGlobals: &globals{}, kindWorker: &Worker{}, kindApplication: &Application{},
-		kindExecutor: &Executor{}, kindRemoved: &RemovedExecutor{}} {
+		kindExecutor: &Executor{}, kindRemoved: &RemovedExecutor{}, kindDriver: &Driver{}} {
 		before := sums.sum(kind, entity)
 		v := reflect.ValueOf(entity).Elem()
 		for i := range v.NumField() {
@@ -172,7 +172,7 @@ func TestDigestSeesEveryField(t *testing.T) {
 // would take each other for broken. (A struct that contains slices is never left out: such a field must be a pointer.)
 func TestZeroFieldsAreNotEncoded(t *testing.T) {
 	sums := newSummer()
-	for _, entity := range []any{&globals{}, &Worker{}, &Application{}, &Executor{}, &RemovedExecutor{}, &Resource{}, &ResourceAmount{},
+	for _, entity := range []any{&globals{}, &Worker{}, &Application{}, &Executor{}, &RemovedExecutor{}, &Driver{}, &Resource{}, &ResourceAmount{},
 		&Profile{}, &Settings{}, &LeaderRecord{}, &Address{}} {
 		const emptyMap = 0x80
 		if got := sums.encode(entity); !bytes.Equal(got, []byte{emptyMap}) {

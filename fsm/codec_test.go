@@ -61,7 +61,7 @@ func sampleCommands() []fsm.Command {
 		fsm.InitCluster{Meta: meta, ClusterID: "cluster-1"},
 		fsm.ClearCompleted{Meta: meta},
 		fsm.SubmitDriver{Meta: meta, Cores: 2, MemoryMB: 2048, Supervise: true, ResourceReqs: profile.Resources,
-			MainClass: "org.example.Main", JarURL: "file:/jars/example.jar", Families: 1, Release: "4.3.0",
+			MainClass: "org.example.Main", JarURL: "file:/jars/example.jar", Families: 1, Release: "4.3.0", Client: "10.0.0.9:40123",
 			Payload: []byte{0xac, 0xed, 0x00, 0x05}, IDPattern: "driver-%s-%06d"},
 		fsm.RequestKillDriver{Meta: meta, DriverID: driver},
 		fsm.KillAllDrivers{Meta: meta},
