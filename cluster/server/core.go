@@ -30,7 +30,7 @@ func (s *Server) startCore(ln net.Listener) error {
 	s.svc = master.NewService(func(post func(func())) *master.Core {
 		return master.NewCore(s.masterConfig(s.node.NodeID()), master.Deps{
 			Clock: wallClock{}, Proposer: s.node, Network: &network{rpc: rpc, post: post},
-			Releases: newReleases(s.ctx, post), Observer: observer{s}, View: s.node.View, Lease: s.node.LeaseValid,
+			Releases: newReleases(s.ctx, post), Observer: observer{s}, View: s.node.View, Lease: s.node.LeaseValid, Leader: s.leader,
 			Log: s.log.Named("master"),
 		})
 	})
@@ -64,7 +64,7 @@ func (s *Server) startCore(ln net.Listener) error {
 	s.rpc = rpc
 	s.backend = admin.NewBackend(admin.Identity{
 		Version: s.version, MasterURL: s.cfg.MasterURL(), ClusterURL: s.cfg.ClusterURL(), WebURL: s.webURL,
-		StartedMillis: s.started.UnixMilli(),
+		RESTURL: s.restURL, StartedMillis: s.started.UnixMilli(),
 	}, admin.NodeOf(n, s.alive.Load), softState{s}, familyNames, nil)
 	if err := s.registerMetrics(); err != nil {
 		return errors.Join(err, ln.Close())
@@ -89,7 +89,7 @@ func (s *Server) nodeConfig() node.Config {
 	}
 	return node.Config{
 		Cluster: list, Self: s.cfg.Advertise().String(), DataDir: s.cfg.DataDir, FailoverTimeout: s.cfg.FailoverTimeout,
-		WebURL: s.webURL, Version: s.version, Logger: s.log.Named("raft"), Fatal: s.fail, OnEvent: s.nodeEvent,
+		WebURL: s.webURL, RESTURL: s.restURL, Version: s.version, Logger: s.log.Named("raft"), Fatal: s.fail, OnEvent: s.nodeEvent,
 	}
 }
 
@@ -240,6 +240,7 @@ func (s *Server) Stop() error {
 		// Nobody to hand over to, as when a whole cluster is stopped: the stop itself is in order.
 		s.log.Warn("stopping without a hand-over of leadership", "error", err)
 	}
+	s.closeREST() // before the leader service, which answers what is open there
 	s.closePort()
 	err := s.node.Shutdown(ctx)
 	s.closeWeb()
@@ -253,6 +254,7 @@ func (s *Server) Kill() {
 	s.rpc.Close()
 	s.node.Kill()
 	s.closePort()
+	s.closeREST()
 	s.closeWeb()
 }
 

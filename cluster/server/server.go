@@ -48,6 +48,8 @@ type Server struct {
 
 	web      *webui.Server
 	webURL   string
+	rest     *webui.Server // nil when the gateway is off
+	restURL  string
 	mux      *portmux.Mux
 	node     *node.Node
 	rpc      *sparkrpc.Endpoint
@@ -90,6 +92,7 @@ func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err 
 			if s.node != nil {
 				s.node.Kill()
 			}
+			s.closeREST()
 			s.closePort()
 			s.closeWeb()
 		}
@@ -109,12 +112,28 @@ func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err 
 	if err != nil {
 		return nil, errors.Join(err, webListener.Close())
 	}
+	restListener, err := s.listenREST()
+	if err != nil {
+		return nil, errors.Join(err, webListener.Close(), listener.Close())
+	}
 	s.ring, s.registry = admin.NewRing(ringSize, nil), prometheus.NewRegistry()
 	if err := s.startCore(listener); err != nil {
-		return nil, errors.Join(err, webListener.Close())
+		return nil, errors.Join(err, webListener.Close(), closeListener(restListener))
 	}
 	s.startWeb(webListener)
+	if restListener != nil {
+		if err := s.startREST(restListener); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
+}
+
+func closeListener(ln net.Listener) error {
+	if ln == nil {
+		return nil
+	}
+	return ln.Close()
 }
 
 // listenCluster binds the cluster port, which never walks to another number: it is part of the list.
@@ -186,12 +205,35 @@ func (s *Server) masterConfig(nodeID string) master.Config {
 		NodeID: nodeID, Self: s.self(), WebUIURL: s.webURL,
 		WorkerTimeout: d.WorkerTimeout, RecoveryTimeout: d.RecoveryTimeout, AppTimeout: d.AppTimeout,
 		DeadWorkerPersistence: d.DeadWorkerPersistence, DefaultCores: d.DefaultCores,
-		SpreadOutApps: d.SpreadOutApps, Policy: d.WorkerSelectionPolicy,
+		SpreadOutApps: d.SpreadOutApps, SpreadOutDrivers: d.SpreadOutDrivers, MaxDrivers: d.MaxDrivers, Policy: d.WorkerSelectionPolicy,
+		AppIDPattern: d.AppIDPattern, DriverIDPattern: d.DriverIDPattern, AppNumberModulo: d.AppNumberModulo,
+		UseAppNameAsAppID: d.UseAppNameAsAppID, UseDriverIDAsAppName: d.UseDriverIDAsAppName,
+		RelaunchDelay: d.RelaunchDelay, DecommissionEnabled: d.DecommissionEnabled, Masters: s.masters(),
+		Lease: s.cfg.FailoverTimeout,
 		Settings: fsm.Settings{
 			MaxExecutorRetries: d.MaxExecutorRetries, RetainedApplications: d.RetainedApplications,
 			RetainedDrivers: d.RetainedDrivers, RetainedExecutors: settingsExecutors, LeaderHistory: settingsLeaders,
 		},
 	}
+}
+
+// masters are all masters of the list, as drivers are told of them.
+func (s *Server) masters() []sparkmsg.Address {
+	out := make([]sparkmsg.Address, 0, len(s.cfg.Cluster))
+	for _, a := range s.cfg.Cluster {
+		out = append(out, sparkmsg.Address{Host: a.Host, Port: int32(a.Port)})
+	}
+	return out
+}
+
+// leader is where the leader is, as far as this master knows.
+func (s *Server) leader() (sparkmsg.Address, bool) {
+	_, address := s.node.Leader()
+	list, err := config.ParseCluster(address)
+	if address == "" || err != nil {
+		return sparkmsg.Address{}, false
+	}
+	return sparkmsg.Address{Host: list[0].Host, Port: int32(list[0].Port)}, true
 }
 
 func (s *Server) startWeb(ln net.Listener) {
@@ -200,6 +242,9 @@ func (s *Server) startWeb(ln net.Listener) {
 		State: s.backend, Events: s.ring, Leadership: s.backend, Metrics: s.registry, Token: s.token, Title: ui.Title,
 		AllowFramingFrom: ui.AllowFramingFrom, XXSSProtection: ui.XXSSProtection,
 		ContentSecurityPolicy: ui.ContentSecurityPolicy, Log: s.log.Named("web"),
+		KillEnabled: ui.KillEnabled, DecommissionEnabled: s.cfg.Deploy.DecommissionEnabled, DecommissionAllow: ui.DecommissionAllow,
+		ReverseProxy: ui.ReverseProxy, ReverseProxyURL: ui.ReverseProxyURL, HistoryServerURL: ui.HistoryServerURL,
+		Environment: s.environment(), LogFiles: webui.ProcessLogFiles,
 	}), s.log.Named("web"))
 	s.log.Info(fmt.Sprintf("Successfully started service 'MasterUI' on port %d.", s.web.Port()))
 	s.log.Info(fmt.Sprintf("Bound MasterWebUI to %s, and started at %s", s.cfg.WebUIHost, s.webURL))

@@ -55,6 +55,8 @@ type DriverStatus struct {
 	WorkerHostPort string
 	// Exception is the text of the exception that ended the driver.
 	Exception string
+	// Note is a remark for people, shown with the exception.
+	Note string
 }
 
 // NotAliveError is the answer of a master that does not lead.

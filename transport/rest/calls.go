@@ -108,10 +108,20 @@ func (h *Handler) status(r *http.Request, id string) reply {
 		f["message"] = exceptionPrefix + "java.lang.Exception: " + notAlive.message(canStatus)
 	case err != nil:
 		return h.unavailable(err)
-	case st.Exception != "":
-		f["message"] = exceptionPrefix + st.Exception
+	default:
+		f["message"] = statusMessage(st)
 	}
 	return reply{status: http.StatusOK, fields: h.answer("SubmissionStatusResponse", f.without(""))}
+}
+
+func statusMessage(st DriverStatus) string {
+	switch {
+	case st.Exception == "":
+		return st.Note
+	case st.Note == "":
+		return exceptionPrefix + st.Exception
+	}
+	return exceptionPrefix + st.Exception + "\n" + st.Note
 }
 
 const exceptionPrefix = "Exception from the cluster:\n"

@@ -1,0 +1,201 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"raftmaster/cluster/config"
+	"raftmaster/cluster/master"
+	"raftmaster/fsm"
+	"raftmaster/transport/rest"
+	"raftmaster/transport/sparkmsg"
+	"raftmaster/transport/webui"
+)
+
+// listenREST binds the port of the REST gateway; nil when it is off.
+func (s *Server) listenREST() (net.Listener, error) {
+	if !s.cfg.RESTEnabled {
+		return nil, nil
+	}
+	ln, err := webui.Listen(s.ctx, "REST server", s.cfg.RESTHost, s.cfg.RESTPort, s.cfg.PortMaxRetries)
+	if err != nil {
+		return nil, err
+	}
+	s.restURL = "http://" + config.Address{Host: s.restHost(), Port: ln.Addr().(*net.TCPAddr).Port}.String()
+	return ln, nil
+}
+
+// restHost is the name by which clients reach the gateway: the one it listens on where that was set to something else
+// than the master's own and can be dialled, else the name by which this master is known.
+func (s *Server) restHost() string {
+	ip := net.ParseIP(strings.Trim(s.cfg.RESTHost, "[]"))
+	if s.cfg.RESTHost == s.cfg.Host || (ip != nil && ip.IsUnspecified()) {
+		return s.cfg.AdvertiseHost
+	}
+	return s.cfg.RESTHost
+}
+
+// startREST serves the gateway on ln.
+func (s *Server) startREST(ln net.Listener) error {
+	allowed := make([]*regexp.Regexp, 0, len(s.cfg.REST.AllowedAppResources))
+	for _, text := range s.cfg.REST.AllowedAppResources {
+		p, err := regexp.Compile(text)
+		if err != nil {
+			return errors.Join(fmt.Errorf("spark.master.rest.allowedAppResourcePatterns: %w", err), ln.Close())
+		}
+		allowed = append(allowed, p)
+	}
+	log := s.log.Named("rest")
+	s.rest = webui.Start(ln, rest.NewHandler(rest.Options{
+		Backend: &restBackend{s}, Log: log, SparkVersion: s.cfg.REST.SparkVersion, ClusterURL: s.cfg.ClusterURL(),
+		MaxBodyBytes: s.cfg.REST.MaxBodyBytes, AllowedAppResources: allowed, PlaceholderEnv: s.placeholder,
+	}), log)
+	s.log.Info(fmt.Sprintf("Started REST server for submitting applications on %s with port %d", s.cfg.RESTHost, s.rest.Port()))
+	return nil
+}
+
+// placeholder gives away the variables that an operator has named, and no other.
+func (s *Server) placeholder(name string) (string, bool) {
+	if !slices.Contains(s.cfg.REST.PlaceholderEnv, name) {
+		return "", false
+	}
+	return os.LookupEnv(name)
+}
+
+// closeREST ends the gateway; running requests are answered first.
+func (s *Server) closeREST() {
+	if s.rest == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), webShutdownTimeout)
+	defer cancel()
+	if err := s.rest.Shutdown(ctx); err != nil {
+		s.log.Warn("the REST server did not stop in time", "error", err)
+	}
+}
+
+// RESTURL is where this master's REST gateway is, "" when it is off.
+func (s *Server) RESTURL() string { return s.restURL }
+
+// restBackend answers the REST gateway from the leader service.
+type restBackend struct{ s *Server }
+
+// Submit implements rest.Backend.
+func (b *restBackend) Submit(ctx context.Context, sub rest.Submission) (rest.Submitted, error) {
+	families, release := releaseOf(b.s.node.View(), sub.ClientSparkVersion)
+	d, err := b.s.svc.SubmitDriver(ctx, sub.Description, families, release)
+	if err != nil {
+		return rest.Submitted{}, b.translate(err)
+	}
+	if !d.Success {
+		return rest.Submitted{}, &rest.InvalidError{Reason: d.Message}
+	}
+	return rest.Submitted{ID: d.ID, Success: true, Message: d.Message}, nil
+}
+
+// releaseOf decides which workers may run a driver. What the client says of itself counts where a live worker of that
+// release is known. Otherwise any worker will do, as with Spark's own master: many clients say whatever was in the example
+// that they were copied from.
+func releaseOf(view fsm.View, clientVersion string) (sparkmsg.FamilySet, string) {
+	fam, ok := sparkmsg.FamilyForRelease(clientVersion)
+	if !ok {
+		return sparkmsg.AllFamilies, ""
+	}
+	found := false
+	view.Workers(func(w *fsm.Worker) bool {
+		found = w.State == fsm.WorkerAlive && sparkmsg.FamilySet(w.Families).Has(fam) &&
+			(w.Release == "" || minorRelease(w.Release) == minorRelease(clientVersion))
+		return !found
+	})
+	if !found {
+		return sparkmsg.AllFamilies, ""
+	}
+	return sparkmsg.SetOf(fam), clientVersion
+}
+
+// minorRelease cuts 4.3.1-SNAPSHOT down to 4.3.
+func minorRelease(release string) string {
+	parts := strings.SplitN(release, ".", 3)
+	return strings.Join(parts[:min(2, len(parts))], ".")
+}
+
+// Kill implements rest.Backend.
+func (b *restBackend) Kill(ctx context.Context, id string) (rest.Killed, error) {
+	k, err := b.s.svc.KillDriver(ctx, id)
+	return rest.Killed{Success: k.Success, Message: k.Message}, b.translate(err)
+}
+
+// KillAll implements rest.Backend.
+func (b *restBackend) KillAll(ctx context.Context) (rest.Killed, error) {
+	k, err := b.s.svc.KillAllDrivers(ctx)
+	return rest.Killed{Success: k.Success, Message: k.Message}, b.translate(err)
+}
+
+// Status implements rest.Backend.
+func (b *restBackend) Status(ctx context.Context, id string) (rest.DriverStatus, error) {
+	d, err := b.s.svc.DriverStatus(ctx, id)
+	if err != nil || !d.Found {
+		return rest.DriverStatus{}, b.translate(err)
+	}
+	out := rest.DriverStatus{Found: true, State: d.State.String(), WorkerID: d.WorkerID, WorkerHostPort: d.WorkerHostPort}
+	if d.Exception != nil {
+		out.Exception = d.Exception.Error()
+	}
+	out.Note = statusNote(d)
+	return out, nil
+}
+
+// statusNote says what Spark keeps to itself: why the master ended a driver, and where a relaunched one goes on (S10).
+func statusNote(d master.DriverStatus) string {
+	var parts []string
+	if d.Reason != "" {
+		parts = append(parts, "Ended by the master: "+d.Reason+".")
+	}
+	if d.Successor != "" {
+		parts = append(parts, "Relaunched as "+d.Successor+".")
+	}
+	return strings.Join(parts, " ")
+}
+
+// Clear implements rest.Backend.
+func (b *restBackend) Clear(ctx context.Context) error {
+	return b.translate(b.s.svc.ClearCompleted(ctx))
+}
+
+// Ready implements rest.Backend.
+func (b *restBackend) Ready(context.Context) error {
+	if b.s.svc.Ready() {
+		return nil
+	}
+	return b.notAlive()
+}
+
+func (b *restBackend) translate(err error) error {
+	var standby *master.NotLeaderError
+	if errors.As(err, &standby) {
+		return b.notAlive()
+	}
+	return err
+}
+
+// notAlive names the leader and its gateway, as far as this master knows (G-74).
+func (b *restBackend) notAlive() error {
+	e := &rest.NotAliveError{State: webui.StateStandby}
+	st := b.s.backend.Brief()
+	if st.Leader == nil || st.Leader.NodeID == st.NodeID {
+		return e // none, or this one, which is about to take over or to step down
+	}
+	e.Leader = "The leader is spark://" + st.Leader.Address + "."
+	for _, p := range st.Quorum.Peers {
+		if p.NodeID == st.Leader.NodeID && p.RESTURL != "" {
+			e.Leader = "The leader is spark://" + st.Leader.Address + ", its REST server is " + p.RESTURL + "."
+		}
+	}
+	return e
+}
