@@ -105,3 +105,6 @@ func majorMinor(release string) string {
 	minor, _, _ := strings.Cut(rest, ".")
 	return major + "." + minor
 }
+
+// Compatible tells whether an application's executors may run on a worker, for those who explain the leader's choices.
+func Compatible(a *fsm.Application, w *fsm.Worker) bool { return compatible(a, w) }
