@@ -276,3 +276,49 @@ func TestLeaderKilledAfterSubmit_S19(t *testing.T) {
 		checkSums(t, c, 0)
 	})
 }
+
+// Executors and a driver end while there is no leader to be told. The next one
+// believes the workers' lists: it keeps no ghost, tells the application, and
+// replaces what it lacks.
+func TestEndsWithoutLeader_S37(t *testing.T) {
+	skipUnlessLong(t)
+	needSeveralMasters(t)
+	forReleases(t, func(t *testing.T, spark Spark) {
+		needCompiler(t, spark)
+		c, leader := newCluster(t, spark, restConf())
+		c.StartWorkers(2, WorkerOptions{Cores: 3})
+		a := c.StartApp(AppOptions{JVM: true, Cores: 4, ExecutorCores: 1}).WaitStarted()
+		waitExecutors(t, a, 4, 0)
+		a.Run(8, 0.05)
+		d := c.SubmitDriver(light(DriverOptions{}))
+		run := d.NextRun("")
+		c.WaitDriver(d.ID, "RUNNING")
+		other := c.Standbys(leader)[0]
+		leader.Kill()
+		other.Kill()
+		for _, id := range liveExecutors(t, a)[:2] {
+			killExecutor(t, a.ID, id)
+		}
+		run.Exit(0)
+		time.Sleep(2 * time.Second) // the workers notice, and have nobody to tell
+		leader.Start()
+		other.Start()
+		waitAttached(t, c.WaitLeader())
+		waitLive(t, a, 4)
+		checkSums(t, c, 4)
+		Eventually(t, startTimeout, "the end of the driver", func() error {
+			s, err := c.DriverStatus(d.ID)
+			if err == nil && s.DriverState != "ERROR" && s.DriverState != "FINISHED" {
+				err = fmt.Errorf("%+v", s)
+			}
+			return err
+		})
+		a.Run(8, 0.05)
+		checkExecutorIDs(t, a)
+		a.Finish()
+		waitCompleted(t, c, a.ID, "FINISHED")
+		checkEachTaskOnce(t, a)
+		checkSums(t, c, 0)
+		d.None()
+	})
+}

@@ -35,14 +35,15 @@ func hasPython(spark Spark) bool { return !strings.HasPrefix(spark.Release, "3.3
 
 // One release after the other: workers register and send heartbeats, a JVM
 // application and, where the release can, a Python application run through the
-// death of the leader without noticing.
-func TestEachReleaseThroughFailover_B013_B101_S06(t *testing.T) {
+// death of the leader without noticing, and drivers are submitted through both
+// gateways.
+func TestEachRelease_B013_B101_B134_S06(t *testing.T) {
 	skipUnlessAll(t)
 	for _, release := range everyRelease() {
 		t.Run(release, func(t *testing.T) {
 			spark := install(t, release)
 			needCompiler(t, spark)
-			conf := map[string]string{"spark.worker.timeout": "20"} // a heartbeat every 5 s
+			conf := restConf("spark.worker.timeout", "20") // a heartbeat every 5 s
 			c, leader := newCluster(t, spark, conf)
 			workers := c.StartWorkers(2, WorkerOptions{Cores: 2, Conf: conf})
 			for _, w := range workers {
@@ -56,7 +57,7 @@ func TestEachReleaseThroughFailover_B013_B101_S06(t *testing.T) {
 				waitExecutors(t, a.WaitStarted(), 2, 0)
 				a.Run(4, 0.05)
 			}
-			failover(t, c, leader, apps)
+			leader = failover(t, c, leader, apps)
 			for _, a := range apps {
 				a.Finish()
 				waitCompleted(t, c, a.ID, "FINISHED")
@@ -79,8 +80,40 @@ func TestEachReleaseThroughFailover_B013_B101_S06(t *testing.T) {
 				}
 				return nil
 			})
+			checkClusterMode(t, c, spark, leader)
 		})
 	}
+}
+
+// checkClusterMode submits an application through REST, with spark-submit, and a
+// driver through RPC, with deploy.Client, the leader last in the list.
+func checkClusterMode(t *testing.T, c *Cluster, spark Spark, leader *Master) {
+	t.Helper()
+	list := leaderAt(c, leader, 2)
+	for _, g := range []Gateway{GatewayREST, GatewayClient} {
+		d := c.SubmitDriver(DriverOptions{AppOptions: AppOptions{Spark: spark, Name: string(g), Master: urlFor(g, list...), Cores: 2, ExecutorCores: 1}, Gateway: g})
+		if d.Exit != 0 {
+			t.Errorf("%s: the submitting client ended with %d:\n%s", g, d.Exit, lastLines(d.Client.Log(), 20))
+		}
+		run := d.NextRun("")
+		c.WaitDriver(d.ID, "RUNNING")
+		if g == GatewayREST {
+			checkMasterList(t, c, run)
+			run.StartContext()
+			run.Run(4, 0.05)
+			run.FinishProgram()
+			waitCompleted(t, c, run.ID, "FINISHED")
+			checkEachTaskOnce(t, run)
+			c.WaitDriver(d.ID, "FINISHED")
+			continue
+		}
+		if p, code := c.ClientKill(spark, URLOf(list...), d.ID); code != 0 {
+			t.Errorf("deploy.Client kill ended with %d:\n%s", code, lastLines(p.Log(), 20))
+		}
+		c.WaitDriver(d.ID, "KILLED")
+		run.WaitGone()
+	}
+	checkSums(t, c, 0)
 }
 
 // checkRegistered waits for two heartbeats of a worker and checks its entry.
