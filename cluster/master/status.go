@@ -19,8 +19,8 @@ type Status struct {
 	LastAttach time.Time
 	// LastHeartbeats says when each worker was last heard of, by id.
 	LastHeartbeats map[string]time.Time
-	// WorkerNotes says by id why a worker gets no new work, WhyWaiting by id why an application has no more executors.
-	WorkerNotes, WhyWaiting map[string]string
+	// WorkerNotes says by id why a worker gets no new work.
+	WorkerNotes map[string]string
 	// Pending counts commands that are proposed and not yet applied.
 	Pending int
 }
@@ -42,7 +42,7 @@ func (c *Core) Status() Status {
 	s.ElectedAt, s.LastAttach = c.electedAt, c.lastAttach
 	s.LastHeartbeats = make(map[string]time.Time, len(c.workers))
 	view := c.view()
-	s.WhyWaiting, s.WorkerNotes = c.explain(view), map[string]string{}
+	s.WorkerNotes = map[string]string{}
 	view.Workers(func(w *fsm.Worker) bool {
 		if note := c.workerNote(w); note != "" {
 			s.WorkerNotes[w.ID] = note
