@@ -213,8 +213,7 @@ func populate(t *testing.T, n *fakeNode) (appID, doneID string) {
 func TestTables(t *testing.T) {
 	n := newNode()
 	appID, doneID := populate(t, n)
-	b := newBackend(n, Soft{HeartbeatMillis: map[string]int64{"worker-1": 999}, WorkerNotes: map[string]string{"worker-1": "note"},
-		WhyWaiting: map[string]string{appID: "no cores"}})
+	b := newBackend(n, Soft{HeartbeatMillis: map[string]int64{"worker-1": 999}, WorkerNotes: map[string]string{"worker-1": "note"}})
 	c := b.Cluster()
 	wantWorkers := []webui.Worker{{ID: "worker-1", Host: "h", Port: 9, WebURL: "http://h:8081", State: "ALIVE", Cores: 8, CoresUsed: 2, MemoryMB: 4096,
 		MemoryUsedMB: 1024, Executors: 1, LastHeartbeatMillis: 999, RegisteredMillis: 600, Family: "DE", Note: "note",
@@ -224,7 +223,7 @@ func TestTables(t *testing.T) {
 	}
 	app := webui.App{ID: appID, Name: "Pi", User: "ann", State: "RUNNING", Active: true, Cores: 2, MaxCores: 4, Executors: 1, MemoryPerExecutorMB: 1024,
 		CoresPerExecutor: 2, Resources: []webui.ResourceRequest{{Name: "gpu", Amount: 1}}, UIURL: "http://d:4040", DriverAddress: "d:2", StartMillis: 600,
-		Family: "E", WhyWaiting: "no cores"}
+		Family: "E", WhyWaiting: "no worker can take an executor of 2 cores and 1024 MiB and 1 gpu: 1 not ready for work from this leader yet (raftctl workers says why)"}
 	done := app
 	done.ID, done.State, done.Active, done.Cores, done.Executors, done.DriverAddress, done.WhyWaiting = doneID, "FAILED", false, 0, 0, "d:1", ""
 	done.EndMillis, done.EndReason = 700, "driver gone"

@@ -164,6 +164,7 @@ var (
 	descLastLog    = desc("last_log_index", "Index of the last log entry on disk.")
 	descWorkers    = desc("workers", "Workers, by state.", "state")
 	descApps       = desc("apps", "Applications, by state.", "state")
+	descDrivers    = desc("drivers", "Drivers in cluster mode, by state.", "state")
 	descExecutors  = desc("executors", "Executors booked on a worker, by state.", "state")
 	descCores      = desc("cores", "Cores of ALIVE workers.")
 	descCoresUsed  = desc("cores_used", "Cores in use on ALIVE workers.")
@@ -214,6 +215,9 @@ func putCluster(put func(*prometheus.Desc, float64, ...string), st webui.Status,
 	}
 	for state, n := range st.Counts.AppsByState {
 		put(descApps, float64(n), state)
+	}
+	for state, n := range st.Counts.DriversByState {
+		put(descDrivers, float64(n), state)
 	}
 	put(descExecutors, float64(t.ExecutorsLaunching), fsm.ExecutorLaunching.String())
 	put(descExecutors, float64(t.ExecutorsRunning), fsm.ExecutorRunning.String())

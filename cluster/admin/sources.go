@@ -80,8 +80,6 @@ type Soft struct {
 	HeartbeatMillis map[string]int64
 	// WorkerNotes says by worker id why no new work goes there ("awaiting its list of executors").
 	WorkerNotes map[string]string
-	// WhyWaiting says by application id why it has no more executors.
-	WhyWaiting map[string]string
 	// TakeOverStartedMillis is when this term's take-over began; Awaited are those that have not answered yet.
 	TakeOverStartedMillis int64
 	Awaited               []Awaited

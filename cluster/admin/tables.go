@@ -7,10 +7,19 @@ import (
 	"raftmaster/transport/webui"
 )
 
+// completed stands for all final states together.
+const completed = "COMPLETED"
+
 // counts sums up the view; O(1), see fsm.View.Totals.
 func counts(v fsm.View) webui.Counts {
 	t := v.Totals()
 	return webui.Counts{
+		DriversByState: map[string]int{
+			fsm.DriverStateSubmitted.String(): t.DriversWaiting,
+			fsm.DriverStateRunning.String():   t.DriversRunning,
+			completed:                         t.DriversCompleted,
+		},
+		WaitingDrivers: t.DriversWaiting,
 		WorkersByState: map[string]int{
 			fsm.WorkerAlive.String():          t.Workers.Alive,
 			fsm.WorkerDead.String():           t.Workers.Dead,
@@ -19,29 +28,37 @@ func counts(v fsm.View) webui.Counts {
 		AppsByState: map[string]int{
 			fsm.AppWaiting.String(): t.AppsWaiting,
 			fsm.AppRunning.String(): t.AppsRunning,
-			"COMPLETED":             t.AppsCompleted,
+			completed:               t.AppsCompleted,
 		},
 		Executors: t.ExecutorsLaunching + t.ExecutorsRunning + t.ExecutorsDecommissioned,
 		Cores:     t.Cores, CoresUsed: t.CoresUsed, MemoryMB: t.MemoryMB, MemoryUsedMB: t.MemoryUsedMB,
 	}
 }
 
-// Cluster implements webui.State: workers by id, applications in queue order and then completed ones, oldest first.
+// Cluster implements webui.State: workers by id, applications and drivers in queue order and then completed ones, oldest
+// first.
 func (b *Backend) Cluster() webui.Cluster {
 	view, soft := b.node.View(), b.master.Soft()
+	why := b.explain(view, soft)
 	var c webui.Cluster
 	view.Workers(func(w *fsm.Worker) bool {
 		c.Workers = append(c.Workers, b.worker(w, soft))
 		return true
 	})
 	view.ActiveApplications(func(a *fsm.Application) bool {
-		c.Apps = append(c.Apps, b.app(a, soft))
+		c.Apps = append(c.Apps, b.app(a, why))
 		return true
 	})
 	view.CompletedApplications(func(a *fsm.Application) bool {
-		c.Apps = append(c.Apps, b.app(a, soft))
+		c.Apps = append(c.Apps, b.app(a, why))
 		return true
 	})
+	add := func(d *fsm.Driver) bool {
+		c.Drivers = append(c.Drivers, b.driver(d))
+		return true
+	}
+	view.Drivers(add)
+	view.CompletedDrivers(add)
 	return c
 }
 
@@ -49,7 +66,7 @@ func (b *Backend) worker(w *fsm.Worker, soft Soft) webui.Worker {
 	out := webui.Worker{
 		ID: w.ID, Host: w.Host, Port: w.Port, WebURL: w.WebUIURL, State: w.State.String(),
 		Cores: w.Cores, CoresUsed: w.CoresUsed, MemoryMB: w.MemoryMB, MemoryUsedMB: w.MemoryUsedMB,
-		Executors: w.ExecutorCount, LastHeartbeatMillis: soft.HeartbeatMillis[w.ID], RegisteredMillis: w.RegisteredAtMillis,
+		Executors: w.ExecutorCount, Drivers: w.DriverCount, Draining: w.Draining, LastHeartbeatMillis: soft.HeartbeatMillis[w.ID], RegisteredMillis: w.RegisteredAtMillis,
 		SparkVersion: w.Release, Family: b.families(w.Families), Note: soft.WorkerNotes[w.ID],
 		Resources: make([]webui.Resource, 0, len(w.Resources)),
 	}
@@ -68,12 +85,12 @@ func (b *Backend) worker(w *fsm.Worker, soft Soft) webui.Worker {
 	return out
 }
 
-func (b *Backend) app(a *fsm.Application, soft Soft) webui.App {
+func (b *Backend) app(a *fsm.Application, why map[string]string) webui.App {
 	out := webui.App{
 		ID: a.ID, Name: a.Name, User: a.User, State: a.State.String(), Active: !a.State.Finished(),
 		Cores: a.CoresGranted, Executors: a.ExecutorCount, UIURL: a.UIURL, DriverAddress: a.Driver.String(),
 		StartMillis: a.StartMillis, EndMillis: a.EndMillis, SparkVersion: a.Release, Family: b.families(a.Families),
-		WhyWaiting: soft.WhyWaiting[a.ID], EndReason: a.EndReason, Resources: []webui.ResourceRequest{},
+		WhyWaiting: why[a.ID], EndReason: a.EndReason, Resources: []webui.ResourceRequest{},
 	}
 	if a.MaxCores != nil {
 		out.MaxCores = *a.MaxCores

@@ -219,7 +219,7 @@ func (a softState) Soft() admin.Soft {
 	for id, at := range st.LastHeartbeats {
 		out.HeartbeatMillis[id] = at.UnixMilli()
 	}
-	out.WorkerNotes, out.WhyWaiting = st.WorkerNotes, st.WhyWaiting
+	out.WorkerNotes = st.WorkerNotes
 	for _, w := range st.Awaited {
 		if w.Dead {
 			continue // it is told of the new leader as well, but nothing waits for it

@@ -239,7 +239,8 @@ func (s *Server) leader() (sparkmsg.Address, bool) {
 func (s *Server) startWeb(ln net.Listener) {
 	ui := s.cfg.UI
 	s.web = webui.Start(ln, webui.NewHandler(webui.Options{
-		State: s.backend, Events: s.ring, Leadership: s.backend, Metrics: s.registry, Token: s.token, Title: ui.Title,
+		State: s.backend, Details: s.backend, Events: s.ring, Leadership: s.backend,
+		Operations: s.backend.Operations(s.svc, s.cfg.Deploy.DecommissionEnabled), Metrics: s.registry, Token: s.token, Title: ui.Title,
 		AllowFramingFrom: ui.AllowFramingFrom, XXSSProtection: ui.XXSSProtection,
 		ContentSecurityPolicy: ui.ContentSecurityPolicy, Log: s.log.Named("web"),
 		KillEnabled: ui.KillEnabled, DecommissionEnabled: s.cfg.Deploy.DecommissionEnabled, DecommissionAllow: ui.DecommissionAllow,

@@ -23,10 +23,11 @@ type AppDetail struct {
 	App App `json:"app"`
 	// ExecutorLimit is the number of executors wanted of all profiles together; Unlimited without a limit.
 	ExecutorLimit int64 `json:"executor_limit"`
-	// CoresLeft is what it may still be given; Unlimited without a limit.
+	// CoreLimit is the number of cores that it may have, CoresLeft what it may still be given; Unlimited without a limit.
+	CoreLimit int64      `json:"core_limit"`
 	CoresLeft int64      `json:"cores_left"`
 	Executors []Executor `json:"executors"`
-	// Removed are the last executors that have ended, oldest first; RemovedTotal counts all of them.
+	// Removed are the last executors that have ended, oldest first; RemovedTotal counts all that there ever were.
 	Removed      []RemovedExecutor `json:"removed_executors"`
 	RemovedTotal int64             `json:"removed_total"`
 }

@@ -43,10 +43,10 @@ func newDetails() *fakeDetails {
 	return &fakeDetails{
 		apps: map[string]AppDetail{
 			"app-1": {App: App{ID: "app-1", Name: "<b>one</b>", State: "RUNNING", Active: true, Cores: 3, MaxCores: 8, Executors: 1, UIURL: "http://driver:4040", User: "eve"},
-				ExecutorLimit: 2, CoresLeft: 5, Executors: []Executor{{AppID: "app-1", ID: 4, WorkerID: "worker-1", State: "RUNNING", Cores: 3}},
+				ExecutorLimit: 2, CoreLimit: 8, CoresLeft: 5, Executors: []Executor{{AppID: "app-1", ID: 4, WorkerID: "worker-1", State: "RUNNING", Cores: 3}},
 				Removed: []RemovedExecutor{{ID: 0, WorkerID: "worker-1", State: "EXITED"},
 					{ID: 1, WorkerID: "worker-1", WorkerWebURL: "http://worker:8081", State: "FAILED", Message: "Command exited with code 7", ExitStatus: &status}}},
-			"app-0": {App: App{ID: "app-0", Name: "old", State: "FINISHED"}, ExecutorLimit: Unlimited, CoresLeft: Unlimited},
+			"app-0": {App: App{ID: "app-0", Name: "old", State: "FINISHED"}, ExecutorLimit: Unlimited, CoreLimit: Unlimited, CoresLeft: Unlimited},
 		},
 		drivers: map[string]Driver{"driver-1": {ID: "driver-1", State: "RUNNING", Active: true}},
 		why: map[string]WhyWaiting{"app-1": {AppID: "app-1", AppState: "RUNNING", Waiting: true, Limit: LimitMemory,

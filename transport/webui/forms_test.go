@@ -231,7 +231,7 @@ func TestG66_KillNeedsTokens(t *testing.T) {
 	}
 	w := newForms(nil).send(http.MethodPost, "/app/kill/", url.Values{"id": {"app-1"}, "terminate": {"true"}}, nil)
 	mustContain(t, w.Body.String(), missingCSRF)
-	if newForms(nil).h.csrfToken == newForms(nil).h.csrfToken {
+	if one, other := newForms(nil), newForms(nil); one.h.csrfToken == other.h.csrfToken {
 		t.Error("two processes share a CSRF token")
 	}
 }

@@ -1,0 +1,77 @@
+package admin
+
+import (
+	"raftmaster/fsm"
+	"raftmaster/transport/webui"
+)
+
+// App implements webui.Details.
+func (b *Backend) App(id string) (webui.AppDetail, bool) {
+	view := b.node.View()
+	a, ok := view.Application(id)
+	if !ok {
+		return webui.AppDetail{}, false
+	}
+	out := webui.AppDetail{App: b.app(a, nil), Executors: notNil(b.Executors(id)), Removed: []webui.RemovedExecutor{},
+		RemovedTotal: int64(a.RemovedNext), CoreLimit: unlimited(a.RequestedCores), CoresLeft: webui.Unlimited}
+	if out.CoreLimit != webui.Unlimited {
+		out.CoresLeft = max(0, out.CoreLimit-int64(a.CoresGranted))
+	}
+	for i := range a.Profiles {
+		target := unlimited(a.Profiles[i].Target)
+		if target == webui.Unlimited {
+			out.ExecutorLimit = webui.Unlimited
+			break
+		}
+		out.ExecutorLimit += target
+	}
+	view.RemovedExecutors(id, func(e *fsm.RemovedExecutor) bool {
+		out.Removed = append(out.Removed, webui.RemovedExecutor{ID: e.ID, WorkerID: e.WorkerID, WorkerWebURL: e.WorkerWebUIURL,
+			State: e.State.String(), Cores: e.Cores, MemoryMB: e.MemoryMB, ProfileID: e.ProfileID, StartMillis: e.LaunchedAtMillis,
+			EndMillis: e.EndedAtMillis, Message: e.Message, ExitStatus: e.ExitStatus})
+		return true
+	})
+	return out, true
+}
+
+// Driver implements webui.Details.
+func (b *Backend) Driver(id string) (webui.Driver, bool) {
+	d, ok := b.node.View().Driver(id)
+	if !ok {
+		return webui.Driver{}, false
+	}
+	return b.driver(d), true
+}
+
+// PeerUI implements webui.Details: a worker that is not DEAD, or an application that has not ended.
+func (b *Backend) PeerUI(id string) (webui.PeerUI, bool) {
+	view := b.node.View()
+	if w, ok := view.Worker(id); ok && w.Live() {
+		return webui.PeerUI{URL: w.WebUIURL, RPCHost: w.Address.Host}, true
+	}
+	if a, ok := view.Application(id); ok && !a.State.Finished() {
+		return webui.PeerUI{URL: a.UIURL, RPCHost: a.Driver.Host}, true
+	}
+	return webui.PeerUI{}, false
+}
+
+func (b *Backend) driver(d *fsm.Driver) webui.Driver {
+	out := webui.Driver{
+		ID: d.ID, State: d.State.String(), Active: !d.State.Finished(), Waiting: d.State == fsm.DriverStateSubmitted, Supervise: d.Supervise,
+		Cores: d.Cores, MemoryMB: d.MemoryMB, MainClass: d.MainClass, JarURL: d.JarURL, SubmittedMillis: d.SubmittedAtMillis,
+		LaunchedMillis: d.LaunchedAtMillis, EndedMillis: d.EndedAtMillis, NotBeforeMillis: d.NotBeforeMillis,
+		WorkerID: d.WorkerID, Worker: d.WorkerHostPort(), WorkerWebURL: d.WorkerWebUIURL, KillRequested: d.KillRequested,
+		Attempt: d.Attempt, Predecessor: d.Predecessor, Successor: d.Successor, Exception: d.Exception,
+		SparkVersion: d.Release, Family: b.families(d.Families), Resources: []webui.Resource{}, Requests: []webui.ResourceRequest{},
+	}
+	if out.Exception == "" {
+		out.Exception = d.EndReason
+	}
+	for _, r := range d.Resources {
+		out.Resources = append(out.Resources, webui.Resource{Name: r.Name, Addresses: notNil(r.Addresses), UsedAddresses: notNil(r.Addresses)})
+	}
+	for _, r := range d.ResourceReqs {
+		out.Requests = append(out.Requests, webui.ResourceRequest{Name: r.Name, Amount: int64(r.Amount)})
+	}
+	return out
+}
