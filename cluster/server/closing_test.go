@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -132,6 +133,17 @@ func (c *cluster) workersAgree(v fsm.View) error {
 		})
 		if own := w.Executors(); !maps.Equal(own, booked) {
 			return fmt.Errorf("worker %s runs %v, the state has %v", w.ID(), own, booked)
+		}
+		var drivers []string
+		v.DriversOnWorker(w.ID(), func(d *fsm.Driver) bool {
+			drivers = append(drivers, d.ID)
+			cores += d.Cores
+			return true
+		})
+		own := w.Drivers()
+		slices.Sort(own)
+		if slices.Sort(drivers); !slices.Equal(own, drivers) {
+			return fmt.Errorf("worker %s runs the drivers %v, the state has %v", w.ID(), own, drivers)
 		}
 		if cores != known.CoresUsed || cores != int(w.CoresUsed()) {
 			return fmt.Errorf("worker %s uses %d cores, the state says %d", w.ID(), w.CoresUsed(), known.CoresUsed)
