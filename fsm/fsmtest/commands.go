@@ -19,6 +19,7 @@ type known struct {
 	workers   []string
 	apps      []string
 	executors []*fsm.Executor
+	drivers   []string
 }
 
 func operands(v fsm.View) known {
@@ -29,6 +30,9 @@ func operands(v fsm.View) known {
 		v.ExecutorsOfApp(a.ID, func(e *fsm.Executor) bool { k.executors = append(k.executors, e); return true })
 		return true
 	})
+	each := func(d *fsm.Driver) bool { k.drivers = append(k.drivers, d.ID); return true }
+	v.Drivers(each)
+	v.CompletedDrivers(each)
 	return k
 }
 
@@ -61,6 +65,9 @@ func (g *generator) meta() fsm.Meta {
 
 func (g *generator) command() fsm.Command {
 	// Weights: what builds up must outweigh what tears down.
+	if g.oneIn(4, "about drivers") {
+		return g.driverCommand()
+	}
 	switch n := g.intn(0, 99, "kind"); {
 	case n < 14:
 		return g.registerWorker()
@@ -87,7 +94,8 @@ func (g *generator) command() fsm.Command {
 	case n < 86:
 		return fsm.DecommissionWorkers{Meta: g.meta(), IDs: g.workerList(), Notify: g.bool("notify")}
 	case n < 88:
-		return fsm.LaunchReceipts{Meta: g.meta(), WorkerID: g.worker(), Executors: g.executorList()}
+		return fsm.LaunchReceipts{Meta: g.meta(), WorkerID: g.worker(), Executors: g.executorList(),
+			Drivers: g.driverList()}
 	case n < 90:
 		e := g.executor()
 		return fsm.MarkIncompatible{Meta: g.meta(), AppID: e.AppID, ExecID: e.ID, WorkerID: e.WorkerID, Reason: "no family"}
@@ -193,6 +201,12 @@ func (g *generator) registerApplication() fsm.Command {
 	if g.bool("payload set") {
 		c.Payload = []byte(fmt.Sprintf("payload %d", n))
 	}
+	switch g.intn(0, 7, "id") {
+	case 0:
+		c.IDPattern, c.NumberModulo = "a%2$d", g.intn(0, 3, "modulo")
+	case 1:
+		c.NameAsID = true
+	}
 	return c
 }
 
@@ -228,7 +242,9 @@ func (g *generator) placeExecutors() fsm.Command {
 func Params() *rapid.Generator[fsm.PlanParams] {
 	return rapid.Custom(func(t *rapid.T) fsm.PlanParams {
 		return fsm.PlanParams{SpreadOutApps: rapid.Bool().Draw(t, "spread out"),
-			Policy: fsm.SelectionPolicy(rapid.IntRange(int(fsm.CoresFreeDesc), int(fsm.WorkerID)).Draw(t, "policy"))}
+			NowMillis: int64(rapid.IntRange(0, 1_000_000).Draw(t, "now")), SpreadOutDrivers: rapid.Bool().Draw(t, "spread out drivers"),
+			MaxDrivers: rapid.IntRange(0, 4).Draw(t, "max drivers"),
+			Policy:     fsm.SelectionPolicy(rapid.IntRange(int(fsm.CoresFreeDesc), int(fsm.WorkerID)).Draw(t, "policy"))}
 	})
 }
 
@@ -297,13 +313,16 @@ func (g *generator) reconcileWorker() fsm.Command {
 	if g.oneIn(4, "strange missing") {
 		c.Missing = append(c.Missing, g.executor().Key())
 	}
+	g.reconcileDrivers(&c)
 	return c
 }
 
 func (g *generator) setRelease() fsm.Command {
 	c := fsm.SetRelease{Meta: g.meta(), Release: "4.3.0", Families: uint8(g.intn(0, 31, "families"))}
-	switch g.intn(0, 4, "of") {
+	switch g.intn(0, 5, "of") {
 	case 0: // neither: invalid
+	case 5:
+		c.DriverID = g.driver()
 	case 1, 2:
 		c.WorkerID = g.worker()
 	default:
@@ -316,5 +335,5 @@ func (g *generator) leaderElected() fsm.Command {
 	return fsm.LeaderElected{Meta: g.meta(), NodeID: fmt.Sprintf("node-%d", g.intn(0, 2, "node")), Reason: "test",
 		Settings: fsm.Settings{MaxExecutorRetries: g.intn(-1, 3, "retries"), RetainedApplications: g.intn(0, 3, "applications"),
 			RetainedDrivers: g.intn(0, 3, "drivers"), RetainedExecutors: g.intn(0, 3, "executors"),
-			LeaderHistory: g.intn(0, 3, "leaders")}}
+			LeaderHistory: g.intn(0, 3, "leaders"), DriverRelaunchDelayMillis: int64(g.intn(0, 1000, "delay"))}}
 }

@@ -9,12 +9,17 @@ import (
 	"raftmaster/fsm"
 )
 
-// Schedule is the reference model of one scheduling pass for executors: B-175..B-182 in their own words, as simple and
+// Schedule is the executors' part of the reference model of one scheduling pass: B-175..B-182 in their own words, as simple and
 // as slow as they are written. It gives the launches in the order in which executors get their ids.
 func Schedule(v fsm.View, params fsm.PlanParams) []fsm.Placement {
+	_, executors := ScheduleAll(v, params)
+	return executors
+}
+
+func newModel(v fsm.View, params fsm.PlanParams) *model {
 	m := &model{params: params}
 	v.Workers(func(w *fsm.Worker) bool {
-		mw := &modelWorker{id: w.ID, alive: w.State == fsm.WorkerAlive, cores: w.Cores - w.CoresUsed,
+		mw := &modelWorker{id: w.ID, alive: w.State == fsm.WorkerAlive && !w.Draining, cores: w.Cores - w.CoresUsed,
 			memory: w.MemoryMB - w.MemoryUsedMB, free: map[string][]string{}, entity: w}
 		for _, r := range w.Resources {
 			mw.free[r.Name] = slices.Clone(r.Addresses)
@@ -27,11 +32,7 @@ func Schedule(v fsm.View, params fsm.PlanParams) []fsm.Placement {
 		m.workers = append(m.workers, mw)
 		return true
 	})
-	v.ActiveApplications(func(a *fsm.Application) bool {
-		m.startExecutors(a)
-		return true
-	})
-	return m.launches
+	return m
 }
 
 type modelWorker struct {
@@ -51,6 +52,9 @@ type model struct {
 
 // startExecutors is B-175 and B-176 for one application.
 func (m *model) startExecutors(a *fsm.Application) {
+	if a.NotBeforeMillis > m.params.NowMillis {
+		return
+	}
 	coresLeft := a.RequestedCores - a.CoresGranted
 	profiles := slices.Clone(a.Profiles)
 	sort.Slice(profiles, func(i, j int) bool { return profiles[i].Profile.ID < profiles[j].Profile.ID })

@@ -46,7 +46,43 @@ func throughTheLog(t *rapid.T, cmd fsm.Command) fsm.Command {
 }
 
 // effectChecker verifies what no sequence of commands may break.
-type effectChecker struct{ launched map[fsm.ExecutorKey]bool }
+type effectChecker struct {
+	launched map[fsm.ExecutorKey]bool
+	// drivers that were launched, and not put into the queue again since
+	drivers map[string]bool
+}
+
+func newEffectChecker() *effectChecker {
+	return &effectChecker{launched: map[fsm.ExecutorKey]bool{}, drivers: map[string]bool{}}
+}
+
+// forget makes room for an id that is given again: one made of a name or with a modulo can be, once nobody knows the
+// application any more.
+func (c *effectChecker) forget(t *rapid.T, before fsm.View, result fsm.Result) {
+	switch r := result.Value.(type) {
+	case fsm.RegisterApplicationResult:
+		if r.Outcome == fsm.AppRepeated {
+			return
+		}
+		if _, known := before.Application(r.AppID); known {
+			t.Fatalf("application %s got an id that another has (G-06, G-07)", r.AppID)
+		}
+		for key := range c.launched {
+			if key.AppID == r.AppID {
+				delete(c.launched, key)
+			}
+		}
+	case fsm.DriverSubmitted:
+		if _, known := before.Driver(r.ID); known {
+			t.Fatalf("driver %s got an id that another has (G-06)", r.ID)
+		}
+		delete(c.drivers, r.ID)
+	case fsm.ReconcileResult:
+		for _, id := range r.EndedDrivers {
+			delete(c.drivers, id)
+		}
+	}
+}
 
 func (c *effectChecker) check(t *rapid.T, v fsm.View, cmd fsm.Command, result fsm.Result) {
 	if result.Err != nil && len(result.Effects) > 0 {
@@ -60,6 +96,18 @@ func (c *effectChecker) check(t *rapid.T, v fsm.View, cmd fsm.Command, result fs
 				t.Fatalf("executor %s was launched twice (G-15)", key)
 			}
 			c.launched[key] = true
+		case fsm.LaunchDriver:
+			if c.drivers[e.DriverID] {
+				t.Fatalf("driver %s was launched twice (S19, G-45)", e.DriverID)
+			}
+			c.drivers[e.DriverID] = true
+			if d, ok := v.Driver(e.DriverID); !ok || d.WorkerID != e.Worker.ID {
+				t.Fatalf("driver %s was launched where it is not booked", e.DriverID)
+			}
+		case fsm.KillDriver:
+			if d, ok := v.Driver(e.DriverID); ok && d.State == fsm.DriverStateRunning && d.WorkerID == e.Worker.ID && !d.KillRequested {
+				t.Fatalf("driver %s is killed, but stays booked, and nobody asked for it", e.DriverID)
+			}
 		case fsm.KillExecutor:
 			if held, ok := v.Executor(fsm.ExecutorKey{AppID: e.AppID, ExecID: e.ExecID}); ok && held.WorkerID == e.Worker.ID {
 				t.Fatalf("executor %s/%d is killed, but stays booked", e.AppID, e.ExecID)
@@ -77,18 +125,20 @@ func (c *effectChecker) check(t *rapid.T, v fsm.View, cmd fsm.Command, result fs
 func TestRandomCommands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first, second := fsm.NewMachine(), fsm.NewMachine()
-		checker := &effectChecker{launched: map[fsm.ExecutorKey]bool{}}
+		checker := newEffectChecker()
 		index := uint64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "length") {
 			index += uint64(rapid.IntRange(1, 2).Draw(t, "gap"))
 			term := index/20 + 1
 			cmd := fsmtest.Command(first.View()).Draw(t, "command")
+			before := first.View()
 			a := first.Apply(index, term, cmd)
 			b := second.Apply(index, term, throughTheLog(t, cmd))
 			if diff := cmp.Diff(a, b, cmpopts.EquateEmpty(), sameText); diff != "" {
 				t.Fatalf("%T: results differ:\n%s", cmd, diff)
 			}
 			v := first.View()
+			checker.forget(t, before, a)
 			checker.check(t, v, cmd, a)
 			if err := fsm.Check(v); err != nil {
 				t.Fatalf("after %T: %v", cmd, err)
@@ -160,13 +210,21 @@ func TestBatchOrSingle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batch, index := grow(t, 40)
 		single := fork(t, batch)
-		plan := fsm.Plan(batch.View(), fsmtest.Params().Draw(t, "params")).Placements
+		planned := fsm.Plan(batch.View(), fsmtest.Params().Draw(t, "params"))
+		plan, drivers := planned.Placements, planned.Drivers
 		var ids []string
 		batch.View().Workers(func(w *fsm.Worker) bool { ids = append(ids, w.ID); return len(ids) < 3 })
 
-		whole := batch.Apply(index+1, 1, fsm.PlaceExecutors{Placements: plan})
-		effects := append(whole.Effects, batch.Apply(index+2, 1, fsm.DecommissionWorkers{IDs: ids, Notify: true}).Effects...)
+		var effects []fsm.Effect
+		for i, cmd := range []fsm.Command{fsm.PlaceDrivers{Placements: drivers}, fsm.PlaceExecutors{Placements: plan},
+			fsm.DecommissionWorkers{IDs: ids, Notify: true}} {
+			effects = append(effects, batch.Apply(index+uint64(i)+1, 1, cmd).Effects...)
+		}
 		var parts []fsm.Effect
+		for _, p := range drivers {
+			index++
+			parts = append(parts, single.Apply(index, 1, fsm.PlaceDrivers{Placements: []fsm.DriverPlacement{p}}).Effects...)
+		}
 		for _, p := range plan {
 			index++
 			parts = append(parts, single.Apply(index, 1, fsm.PlaceExecutors{Placements: []fsm.Placement{p}}).Effects...)
@@ -194,12 +252,22 @@ func TestPlannerEqualsModel(t *testing.T) {
 			salt := rapid.IntRange(0, 3).Draw(t, "salt")
 			params.Usable = func(w *fsm.Worker) bool { return (len(w.ID)+w.Port+salt)%4 != 0 }
 			params.Compatible = func(a *fsm.Application, w *fsm.Worker) bool { return a.Families&w.Families != 0 }
+			params.DriverCompatible = func(d *fsm.Driver, w *fsm.Worker) bool { return d.Families&w.Families != 0 }
 		}
 		v := m.View()
-		want, got := fsmtest.Schedule(v, params), fsm.Plan(v, params)
-		if diff := cmp.Diff(want, got.Placements, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("model against planner (-/+):\n%s", diff)
+		drivers, executors := fsmtest.ScheduleAll(v, params)
+		got := fsm.Plan(v, params)
+		if diff := cmp.Diff(drivers, got.Drivers, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("drivers, model against planner (-/+):\n%s", diff)
 		}
+		if diff := cmp.Diff(executors, got.Placements, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("executors, model against planner (-/+):\n%s", diff)
+		}
+		index++
+		if dropped := m.Apply(index, 1, fsm.PlaceDrivers{Placements: got.Drivers}).Value.(fsm.PlaceDriversResult).Dropped; len(dropped) > 0 {
+			t.Fatalf("a plan for the current state was not booked: %+v", dropped)
+		}
+		checkHeldBack(t, v, params, got)
 		result := m.Apply(index+1, 1, fsm.PlaceExecutors{Placements: got.Placements}).Value.(fsm.PlaceResult)
 		if len(result.Dropped) > 0 {
 			t.Fatalf("a plan for the current state was not booked: %+v", result.Dropped)
@@ -208,6 +276,60 @@ func TestPlannerEqualsModel(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// checkHeldBack verifies what a plan says about the drivers that it did not place.
+func checkHeldBack(t *rapid.T, v fsm.View, params fsm.PlanParams, plan fsm.PlanResult) {
+	placed, wake, over := map[string]bool{}, int64(0), 0
+	for _, p := range plan.Drivers {
+		placed[p.DriverID] = true
+	}
+	earliest := func(millis int64) {
+		if millis > params.NowMillis && (wake == 0 || millis < wake) {
+			wake = millis
+		}
+	}
+	var hopeless []string
+	running := v.Totals().DriversRunning
+	v.WaitingDrivers(func(d *fsm.Driver) bool {
+		earliest(d.NotBeforeMillis)
+		switch {
+		case d.NotBeforeMillis > params.NowMillis:
+		case placed[d.ID]:
+			running++
+		case params.MaxDrivers > 0 && running >= params.MaxDrivers:
+			over++
+		case fitsNoIdleWorker(v, d):
+			hopeless = append(hopeless, d.ID)
+		}
+		return true
+	})
+	v.WantingApplications(func(a *fsm.Application) bool { earliest(a.NotBeforeMillis); return true })
+	if plan.WakeAtMillis != wake || plan.DriversOverLimit != over {
+		t.Fatalf("wake at %d instead of %d, %d over the limit instead of %d", plan.WakeAtMillis, wake, plan.DriversOverLimit, over)
+	}
+	if diff := cmp.Diff(hopeless, plan.HopelessDrivers); diff != "" {
+		t.Fatalf("hopeless drivers (-want +got):\n%s", diff)
+	}
+}
+
+func fitsNoIdleWorker(v fsm.View, d *fsm.Driver) bool {
+	none := true
+	v.Workers(func(w *fsm.Worker) bool {
+		fits := w.State == fsm.WorkerAlive && w.Cores >= d.Cores && w.MemoryMB >= d.MemoryMB
+		for _, need := range d.ResourceReqs {
+			have := 0
+			for _, r := range w.Resources {
+				if r.Name == need.Name {
+					have = len(r.Addresses)
+				}
+			}
+			fits = fits && have >= need.Amount
+		}
+		none = none && !fits
+		return true
+	})
+	return none
 }
 
 // TestReconcileTwiceG17: the same list a second time changes nothing.
@@ -227,7 +349,9 @@ func TestReconcileTwiceG17(t *testing.T) {
 			t.Fatal("the second list changed the state")
 		}
 		for _, effect := range again.Effects {
-			if _, kill := effect.(fsm.KillExecutor); !kill {
+			_, kill := effect.(fsm.KillExecutor)
+			_, killDriver := effect.(fsm.KillDriver)
+			if !kill && !killDriver {
 				t.Fatalf("the second list has the effect %#v", effect)
 			}
 		}
