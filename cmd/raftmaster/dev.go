@@ -43,7 +43,7 @@ func (p *program) devCommand() *cobra.Command {
 		Use:   "dev",
 		Short: "Run a whole cluster of masters in this process, on loopback",
 		Long: "Run a whole cluster of masters in this process, on loopback: cluster ports from --base-port on, web UIs from " +
-			"base+1003 on (8080 for 7077). With --workers, real Spark workers are started as child processes, for which SPARK_HOME " +
+			"base+1003 on (8080 for 7077), REST gateways from base+1100 on. With --workers, real Spark workers are started as child processes, for which SPARK_HOME " +
 			"must be set.\n\nWithout --data-dir the state is thrown away at the end.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"data-dir", "worker-memory", "log-level"} {
@@ -93,14 +93,14 @@ func (o devOptions) configs(dir string) ([]config.Config, error) {
 		port, ui, rest := o.basePort+i, o.basePort+devWebUIOffset+i, o.basePort+devRESTOffset+i
 		data := filepath.Join(dir, "master"+strconv.Itoa(i+1))
 		cfg, err := config.Load(config.Source{
-			Flags: config.Flags{Cluster: &cluster, Host: &host, Port: &port, WebUIPort: &ui, DataDir: &data,
+			Flags: config.Flags{Cluster: &cluster, Host: &host, Port: &port, WebUIPort: &ui, RESTPort: &rest, DataDir: &data,
 				LogLevel: &o.logLevel, LogJSON: &o.logJSON},
 			LookupEnv: func(string) (string, bool) { return "", false },
 		})
 		if err != nil {
 			return nil, err
 		}
-		cfg.WebUIHost, cfg.RESTPort = devHost, rest
+		cfg.WebUIHost = devHost
 		out = append(out, cfg)
 	}
 	return out, nil
@@ -200,12 +200,15 @@ func (p *program) printDev(cfgs []config.Config, dir string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nDevelopment cluster of %d in this process; state in %s\n", len(cfgs), dir)
 	fmt.Fprintf(&b, "  master URL   %s\n", cfgs[0].ClusterURL())
-	var ends []string
+	var ends, gateways []string
 	for i, c := range cfgs {
 		url := "http://" + net.JoinHostPort(devHost, strconv.Itoa(c.WebUIPort))
 		ends = append(ends, url)
-		fmt.Fprintf(&b, "  master %d     %s  %s/\n", i+1, c.Advertise(), url)
+		gateway := net.JoinHostPort(devHost, strconv.Itoa(c.RESTPort))
+		gateways = append(gateways, gateway)
+		fmt.Fprintf(&b, "  master %d     %s  %s/  REST http://%s\n", i+1, c.Advertise(), url, gateway)
 	}
+	fmt.Fprintf(&b, "  submit       spark-submit --deploy-mode cluster --conf spark.master.rest.enabled=true --master spark://%s ...\n", strings.Join(gateways, ","))
 	fmt.Fprintf(&b, "  administer   raftctl --endpoints %s status\n\n", strings.Join(ends, ","))
 	fmt.Fprint(p.stderr, b.String())
 }

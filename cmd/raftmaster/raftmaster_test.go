@@ -158,7 +158,8 @@ func TestDev(t *testing.T) {
 	if len(seen) != 3 {
 		t.Errorf("masters share an address or a directory: %v", seen)
 	}
-	for _, want := range []string{"NO WORKERS STARTED", "SPARK_HOME", "raftctl --endpoints http://127.0.0.1:18080,http://127.0.0.1:18081,http://127.0.0.1:18082 status"} {
+	for _, want := range []string{"NO WORKERS STARTED", "SPARK_HOME", "raftctl --endpoints http://127.0.0.1:18080,http://127.0.0.1:18081,http://127.0.0.1:18082 status",
+		"REST http://127.0.0.1:18177", "--master spark://127.0.0.1:18177,127.0.0.1:18178,127.0.0.1:18179"} {
 		if !strings.Contains(b.log.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, b.log.String())
 		}

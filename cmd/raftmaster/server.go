@@ -43,7 +43,7 @@ func (p *program) serverCommand() *cobra.Command {
 	fs.StringVar(&f.advertise, "advertise-host", "", "host by which workers and other masters reach this one (default: --host)")
 	fs.IntVarP(&f.port, "port", "p", config.DefaultPort, "cluster port")
 	fs.IntVar(&f.webUI, "webui-port", config.DefaultWebUIPort, "port of the web UI; the next free one is taken")
-	fs.IntVar(&f.rest, "rest-port", config.DefaultRESTPort, "port of the REST submission gateway")
+	fs.IntVar(&f.rest, "rest-port", config.DefaultRESTPort, "port of the REST submission gateway; the next free one is taken")
 	fs.StringVar(&f.properties, "properties-file", "", "Spark properties file (default: conf/spark-defaults.conf)")
 	fs.StringVar(&f.dataDir, "data-dir", "", "directory of the replicated log (default: per address, below the state directory)")
 	fs.DurationVar(&f.failover, "failover-timeout", config.DefaultFailoverTimeout, "silence after which a leader counts as lost")
