@@ -57,3 +57,41 @@ func TestLapseAtAStandbyMeansNothing(t *testing.T) {
 	w.advance(3 * time.Second)
 	wantLen(t, "messages", w.net.order, 0)
 }
+
+// What is booked while messages are being dropped is never written: the list that every worker is about to be asked for
+// puts it right. A launch beside it would start what that list ends.
+func TestLapseOfTheLeaseLaunchesNothingBeforeTheLists(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.held = true
+	a := w.app(1, maxCores(1))
+	a.register()
+	var driver string
+	w.core.Ask(nil, nil, &sparkmsg.RequestSubmitDriver{DriverDescription: bound(t, driverDesc(), sparkmsg.FamilyE)},
+		func(m sparkmsg.Message, _ error) { driver = *m.(*sparkmsg.SubmitDriverResponse).DriverID })
+	w.core.Applied(w.commit(w.take()...)) // both are known now, and their placements are on the way
+	w.core.PushesDropped()
+	w.held = false
+	w.settle()
+	wantLen(t, "executors booked", w.view().executorsOn(fw.id), 1)
+	w.wantDriver(driver, fsm.DriverStateRunning)
+	wantLen(t, "executor launches", fw.launches(), 0)
+	wantLen(t, "driver launches", fw.driverLaunches(), 0)
+	w.advance(2 * time.Second)
+	fw.schedulerState()
+	w.advance(2 * time.Second)
+	if l := fw.launches(); len(l) != 1 || l[0].ExecID != 1 {
+		t.Errorf("executor launches after the list are %+v, want number 1", l)
+	}
+	if l := fw.driverLaunches(); len(l) != 1 || l[0].DriverID != driver {
+		t.Errorf("driver launches after the list are %+v", l)
+	}
+}
+
+func (s state) executorsOn(worker string) (keys []fsm.ExecutorKey) {
+	s.ExecutorsOfWorker(worker, func(e *fsm.Executor) bool {
+		keys = append(keys, e.Key())
+		return true
+	})
+	return keys
+}

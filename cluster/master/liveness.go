@@ -221,6 +221,7 @@ func (c *Core) askDriver(a *appSoft) {
 			yes, ok := answer.(*sparkmsg.Boolean)
 			switch {
 			case err != nil || !ok:
+				a.silent = true
 				c.checkApp(a) // a fresh connection tells more
 			case yes.Value:
 				a.lastAnswer = c.now()
@@ -274,75 +275,78 @@ func (c *Core) connGone(view state, peer sparkmsg.Address) {
 	}
 }
 
-// checkWorkerAlive asks a worker whose connections are gone. Until it answers it gets no new work.
-func (c *Core) checkWorkerAlive(w *workerSoft) {
-	if w.probing {
+// peerCheck is what a worker and a driver have in common when their connections are gone.
+type peerCheck struct {
+	addr     sparkmsg.Address
+	endpoint string
+	probing  *bool
+	pause    *probePause
+	// open: the peer is still the one meant, and still not heard of.
+	open func() bool
+	// lives calls a peer that has its endpoint, gone ends one that is proven to be gone.
+	lives, gone func()
+}
+
+// check asks on a fresh connection whether a peer lives, again and again until it is heard of or proven to be gone.
+func (c *Core) check(p *peerCheck) {
+	if *p.probing {
 		return
 	}
-	w.probing = true
-	if w.unreachableSince.IsZero() {
-		w.unreachableSince = c.now()
-	}
+	*p.probing = true
 	term := c.term
-	c.deps.Network.Probe(w.addr, endpointWorker, probeTimeout, func(r ProbeResult) {
-		if c.term != term || c.workers[w.id] != w {
+	c.deps.Network.Probe(p.addr, p.endpoint, probeTimeout, func(r ProbeResult) {
+		if c.term != term {
 			return
 		}
-		w.probing = false
-		if w.unreachableSince.IsZero() {
-			return // it has registered meanwhile
+		*p.probing = false
+		if !p.open() {
+			return
 		}
-		if r == ProbeFalse || r == ProbeRefused && c.reached[w.addr] {
-			c.workerGone(w, w.addr.String()+" got disassociated")
+		if r == ProbeFalse || r == ProbeRefused && c.reached[p.addr] {
+			p.gone()
 			c.flush()
 			return
 		}
 		if r == ProbeTrue {
-			c.reached[w.addr] = true
-			c.awaitWorker(w) // it gets MasterChanged and is counted attached when its list names the same id
+			c.reached[p.addr] = true
+			p.lives()
 		}
 		// Also after a yes: a process that is just ending still answers.
-		w.probing = true
-		c.after(w.pause.next(), func() {
-			w.probing = false
-			if c.workers[w.id] == w && !w.unreachableSince.IsZero() {
-				c.checkWorkerAlive(w)
+		*p.probing = true
+		c.after(p.pause.next(), func() {
+			*p.probing = false
+			if p.open() {
+				c.check(p)
 			}
 		})
 		c.flush()
 	})
 }
 
-// checkApp asks a driver whose connections are gone. A driver that saw its connection close waits for MasterChanged.
-func (c *Core) checkApp(a *appSoft) {
-	if a.probing {
-		return
+// checkWorkerAlive asks a worker whose connections are gone. Until it answers it gets no new work.
+func (c *Core) checkWorkerAlive(w *workerSoft) {
+	if !w.probing && w.unreachableSince.IsZero() {
+		w.unreachableSince = c.now()
 	}
-	a.probing = true
-	term := c.term
-	c.deps.Network.Probe(a.addr, endpointAppClient, probeTimeout, func(r ProbeResult) {
-		if c.term != term || c.apps[a.id] != a {
-			return
-		}
-		a.probing = false
-		if r == ProbeFalse || r == ProbeRefused && c.reached[a.addr] {
-			c.appGone(a, "its driver at "+a.addr.String()+" is gone")
-			c.flush()
-			return
-		}
-		if r == ProbeTrue {
-			c.reached[a.addr] = true
+	c.check(&peerCheck{
+		addr: w.addr, endpoint: endpointWorker, probing: &w.probing, pause: &w.pause,
+		open:  func() bool { return c.workers[w.id] == w && !w.unreachableSince.IsZero() },
+		lives: func() { c.awaitWorker(w) }, // it gets MasterChanged and is counted attached when its list names the same id
+		gone:  func() { c.workerGone(w, w.addr.String()+" got disassociated") },
+	})
+}
+
+// checkApp asks a driver whose connections are gone, or that does not answer. A driver that saw its connection close waits
+// for MasterChanged.
+func (c *Core) checkApp(a *appSoft) {
+	c.check(&peerCheck{
+		addr: a.addr, endpoint: endpointAppClient, probing: &a.probing, pause: &a.pause,
+		open: func() bool { return c.apps[a.id] == a && (a.away || a.silent) },
+		lives: func() {
 			a.attached = false
 			c.awaitApp(a)
-		}
-		a.probing = true
-		c.after(a.pause.next(), func() {
-			a.probing = false
-			if c.apps[a.id] == a && (a.away || a.silent) {
-				c.checkApp(a)
-			}
-		})
-		c.flush()
+		},
+		gone: func() { c.appGone(a, "its driver at "+a.addr.String()+" is gone") },
 	})
 }
 

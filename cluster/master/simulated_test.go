@@ -222,3 +222,24 @@ func TestB101_AnswerIsNotQueuedForADriverWithoutAConnection(t *testing.T) {
 	a.acknowledge()
 	wantLen(t, "answers", a.ids(), 1)
 }
+
+// B-047, B-068, G-34: a worker that has sent no heartbeat here since a launch may have refused it, because another master
+// was its own: that says nothing about its release.
+func TestG34_LaunchWithoutAHeartbeatAfterItMarksNobody(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.beating = nil
+	a := w.joinedApp(1, maxCores(1))
+	wantLen(t, "launches", fw.launches(), 1)
+	if e := w.view().Executor(fsm.ExecutorKey{AppID: a.id, ExecID: 0}); e == nil || !e.Delivered {
+		t.Fatal("the launch was not received")
+	}
+	w.advance(runningTimeout + time.Second)
+	if ids := a.executors(); len(ids) != 1 || ids[0] != 1 {
+		t.Errorf("executors are %v, want the replacement 1 without another list", ids)
+	}
+	fw.schedulerState()
+	if bad := a.entry().IncompatibleWorkers; len(bad) != 0 {
+		t.Errorf("marked as incompatible: %v", bad)
+	}
+}
