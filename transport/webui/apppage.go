@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"html/template"
 	"net/http"
+	"strings"
 )
 
 //go:embed assets/app.html
@@ -74,7 +75,7 @@ func (h *Handler) appPage(r *http.Request, d AppDetail) appPage {
 			p.Why = &why
 		}
 	} else if h.opts.HistoryServerURL != "" {
-		p.HistoryLink = h.opts.HistoryServerURL + "/history/" + d.App.ID
+		p.HistoryLink = strings.TrimRight(h.opts.HistoryServerURL, "/") + "/history/" + d.App.ID
 	}
 	for i := len(d.Removed) - 1; i >= 0; i-- {
 		if d.Removed[i].State != "EXITED" {
