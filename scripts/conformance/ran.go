@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,9 +12,8 @@ import (
 // run is what is known about the run that the table is checked against.
 type run struct {
 	outcomes outcomes
-	leftOut  map[string]bool // packages that this run left out on purpose
-	short    bool            // tests may have been skipped
-	long     bool            // tests with a mark may have run
+	partial  bool // packages may be missing, and tests skipped: on purpose, as the caller of scripts/test wished
+	long     bool // tests with a mark may have run
 }
 
 // checkRan reports the tests that did not run and pass. The second value counts the tests that this run could not show, since it
@@ -32,7 +32,7 @@ func checkRan(rows []row, this run, results outcomes) (problems []string, unseen
 			switch {
 			case ref.mark != "":
 				problem = judgeMarked(ref, outcome, results.of(testRef{name: ref.name}), this.long)
-			case this.leftOut[ref.pkg] && !packages[ref.pkg], this.short && outcome == "skip":
+			case this.partial && (!packages[ref.pkg] || outcome == "skip"):
 				unseen++
 			case outcome == "":
 				problem = "did not run"
@@ -83,15 +83,17 @@ func readResults(directory string) (outcomes, error) {
 		if err := json.Unmarshal(content, &result); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
+		here := outcomes{}
 		for _, test := range result.Tests {
 			outcome := map[string]string{"PASS": "pass", "FAIL": "fail", "SKIP": "skip"}[test.Result]
 			if outcome == "" {
 				return nil, fmt.Errorf("%s: %s: unknown result %q", file, test.Test, test.Result)
 			}
-			if outcome != "skip" { // a run of other tests says nothing about this one
-				results[testRef{name: test.Test}] = outcome
+			if outcome != "skip" { // a stage of other tests says nothing about this one
+				here.add(testRef{name: test.Test}, outcome)
 			}
 		}
+		maps.Copy(results, here)
 	}
 	return results, nil
 }

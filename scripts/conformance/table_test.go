@@ -56,7 +56,7 @@ func module(t *testing.T, table string) string {
 		"docs/CONFORMANCE.md":              table,
 		"docs/results/2026-01-01T1-a.json": `{"tests": [{"test": "TestLong", "result": "FAIL"}, {"test": "TestAll/3.3.4", "result": "PASS"}]}`,
 		"docs/results/2026-01-02T1-b.json": `{"tests": [{"test": "TestLong", "result": "PASS"}, {"test": "TestAll/3.3.4", "result": "SKIP"}]}`,
-		"docs/results/2026-01-03T1-c.json": `{"tests": [{"test": "TestWorse", "result": "FAIL"}]}`,
+		"docs/results/2026-01-03T1-c.json": `{"tests": [{"test": "TestWorse", "result": "FAIL"}, {"test": "TestWorse", "result": "PASS"}]}`,
 		"cluster/thing/thing_test.go": `package thing
 
 import "testing"
