@@ -36,7 +36,8 @@ type appSoft struct {
 	// desc is the description to launch executors with, decoded once.
 	desc         *sparkmsg.ApplicationDescription
 	descErr      error
-	releaseKnown bool
+	releaseAsked bool // in this term, or it was known before
+	releaseOpen  bool // the answer is awaited
 }
 
 func (c *Core) appSoft(id string, addr sparkmsg.Address, families sparkmsg.FamilySet) *appSoft {

@@ -31,11 +31,12 @@ type Core struct {
 	timers   timerHeap
 	timerSeq uint64
 
-	workers  map[string]*workerSoft // by worker id
-	apps     map[string]*appSoft    // by application id
-	reached  map[sparkmsg.Address]bool
-	reaching int             // questions of learnReach that are open
-	gone     map[string]bool // applications that end because their driver is gone: nobody is to be told
+	workers                map[string]*workerSoft // by worker id
+	apps                   map[string]*appSoft    // by application id
+	reached                map[sparkmsg.Address]bool
+	reaching               int // questions of learnReach that are open
+	reachPace, releasePace pace
+	gone                   map[string]bool // applications that end because their driver is gone: nobody is to be told
 
 	dropped bool // messages were dropped in a lapse of the lease
 
@@ -102,6 +103,8 @@ func (c *Core) alive() bool { return c.leader && c.deps.Lease() }
 
 // forget drops everything that belongs to a term.
 func (c *Core) forget() {
+	c.reachPace.drop()
+	c.releasePace.drop()
 	c.timers = nil
 	c.workers = map[string]*workerSoft{}
 	c.apps = map[string]*appSoft{}

@@ -83,6 +83,7 @@ func (c *Core) driverLaunched(w *workerSoft, id string, seq uint64) {
 	w.drivers[id] = l
 	l.overdue = c.after(runningTimeout, func() {
 		if d := c.view().Driver(id); c.workers[w.id] == w && w.drivers[id] == l && d != nil && d.State == fsm.DriverStateRunning && d.WorkerID == w.id {
+			l.suspect = true
 			c.awaitWorker(w) // its list shows whether the launch arrived and could be read
 		}
 	})
@@ -217,10 +218,10 @@ func (c *Core) compareDrivers(conn Conn, w *workerSoft, view state, ids []string
 			if l != nil {
 				l.overdue.stop()
 			}
-		case l != nil && (l.seq >= w.listSeq || !d.Delivered && first > l.seq):
-			// launched after the question that this list answers, or on another connection
+		case l != nil && (l.seq >= w.listSeq || !d.Delivered && first > l.seq && !l.suspect):
+			// launched after the question that this list answers, or on another connection, where it may be on its way
 		default:
-			if l != nil && !d.Delivered {
+			if l != nil && !d.Delivered && first <= l.seq {
 				read = append(read, d.ID)
 			}
 			missing = append(missing, d.ID)

@@ -239,6 +239,25 @@ func TestListBehindALaunchEndsADriverThatItDoesNotName(t *testing.T) {
 	wantLen(t, "launches", fw.driverLaunches(), 1)
 }
 
+// A list on another connection than the launch proves nothing while the launch may be on its way. After its time the
+// driver waits again, under its own id: nobody has seen it.
+func TestListOnAnotherConnectionEndsNoDriverBeforeItsTime(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.net.receipts[fw.addr] = false
+	id := w.submitted()
+	fw.conn = w.conn(fw.addr)
+	fw.register()
+	fw.latestDrivers()
+	w.wantDriver(id, fsm.DriverStateRunning)
+	w.advance(runningTimeout + time.Second)
+	fw.schedulerDrivers()
+	w.wantDriver(id, fsm.DriverStateSubmitted)
+	w.advance(w.core.lease() + 10*time.Millisecond)
+	w.wantDriver(id, fsm.DriverStateRunning)
+	wantLen(t, "launches", fw.driverLaunches(), 2)
+}
+
 // A worker never says that a driver runs. One that could not read the launch is asked for its list.
 func TestDriverThatIsNeverListedIsAskedFor(t *testing.T) {
 	w := newWorld(t)

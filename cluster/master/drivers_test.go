@@ -113,6 +113,10 @@ func TestB134_RepeatedSubmissionRunsOnce(t *testing.T) {
 	if ids[3] != ids[0] {
 		t.Errorf("the next leader gave %s, want %s", ids[3], ids[0])
 	}
+	other := bound(t, driverDesc(driverSize(2, 512)), sparkmsg.FamilyE)
+	if answer, err := w.ask(&client, &sparkmsg.RequestSubmitDriver{DriverDescription: other})(); err != nil || *answer.(*sparkmsg.SubmitDriverResponse).DriverID == ids[0] {
+		t.Errorf("another driver of that client was answered with %+v, %v", answer, err)
+	}
 	ask(sparkmsg.Address{Host: "client", Port: 50002})
 	w.settle()
 	if len(ids) != 5 || ids[4] == ids[0] {

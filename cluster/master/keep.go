@@ -25,7 +25,6 @@ const (
 type kept struct {
 	reg   *registration
 	since time.Time
-	asked bool // its driver was asked for its application
 }
 
 // keepRegistration keeps the last registration of each driver.
@@ -68,7 +67,6 @@ func (c *Core) takeUpKept() {
 			c.dropKept(addr) // a driver that is in the books gets MasterChanged anyway
 			continue
 		}
-		k.asked = true
 		c.after(keepFor-c.now().Sub(k.since), func() { c.forgetKept(k) })
 		c.say(k.reg.conn, endpointAppClient, k.reg.families, &sparkmsg.MasterChanged{Master: c.selfRef(), MasterWebUIURL: c.cfg.WebUIURL})
 	}
@@ -77,7 +75,7 @@ func (c *Core) takeUpKept() {
 // registerKept takes up a kept registration once its driver has said, on that connection, that it has no application.
 func (c *Core) registerKept(conn Conn, driver sparkmsg.Address) {
 	k := c.kept[driver]
-	if k == nil || !k.asked || k.reg.conn.ID() != conn.ID() {
+	if k == nil || k.reg.conn.ID() != conn.ID() {
 		return
 	}
 	c.dropKept(driver)

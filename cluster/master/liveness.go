@@ -368,6 +368,14 @@ func (c *Core) learnReach(addr sparkmsg.Address, endpoint string) {
 		return
 	}
 	c.reached[addr] = false
+	if !c.leader { // bounded by learnReachAhead
+		c.askReach(addr, endpoint)
+		return
+	}
+	c.begin(&c.reachPace, paced{func() { c.askReach(addr, endpoint) }, func() { delete(c.reached, addr) }})
+}
+
+func (c *Core) askReach(addr sparkmsg.Address, endpoint string) {
 	c.reaching++
 	c.deps.Network.Probe(addr, endpoint, probeTimeout, func(r ProbeResult) {
 		c.reaching--

@@ -40,7 +40,7 @@ func (c *Core) runPlan() {
 			soft := c.workers[w.ID]
 			return soft != nil && soft.mayWork()
 		},
-		Compatible:       compatible,
+		Compatible:       c.placeable(view.View),
 		DriverCompatible: driverCompatible,
 	})
 	c.warnHopeless(result.Hopeless)

@@ -34,6 +34,12 @@ func (c *Core) findWorkerRelease(w *workerSoft) {
 		settle()
 		return
 	}
+	c.begin(&c.releasePace, paced{begin: func() { c.askWorkerRelease(w, known, settle) }})
+}
+
+// askWorkerRelease reads the release off the worker's page; settle is called in any case, unless the term or the worker
+// ends before.
+func (c *Core) askWorkerRelease(w *workerSoft, known *fsm.Worker, settle func()) {
 	term := c.term
 	c.after(releaseTimeout, settle)
 	c.deps.Releases.Worker(known.WebUIURL, func(release string) {
@@ -49,21 +55,74 @@ func (c *Core) findWorkerRelease(w *workerSoft) {
 	})
 }
 
-// findAppRelease does the same for an application. Its driver serves the answer only once it has been told its id.
+// appReleasePatience is how long an application may wait for its release where the workers that could run it are of
+// several: its driver serves the answer only once it has been told its id, and is asked a few times.
+const appReleasePatience = 10 * time.Second
+
+// findAppRelease does the same for an application, once per term.
 func (c *Core) findAppRelease(a *appSoft, uiURL string) {
-	if a.releaseKnown || uiURL == "" {
+	if a.releaseAsked || uiURL == "" {
 		return
 	}
-	a.releaseKnown = true
+	a.releaseAsked, a.releaseOpen = true, true
+	settle := func() {
+		if a.releaseOpen {
+			a.releaseOpen = false
+			c.needPlan()
+			c.flush()
+		}
+	}
 	term := c.term
+	c.after(appReleasePatience, settle)
 	c.deps.Releases.Application(uiURL, func(release string) {
+		if c.term != term || c.apps[a.id] != a || !c.alive() {
+			return
+		}
 		app := c.view().Application(a.id)
-		if release == "" || c.term != term || app == nil || app.State.Finished() || !c.alive() {
+		if release == "" || app == nil || app.State.Finished() {
+			settle()
 			return
 		}
 		c.propose("SetRelease", fsm.SetRelease{Meta: c.meta(), AppID: a.id, Release: release, Families: narrowFamilies(app.Families, release)},
-			func(fsm.Result) { c.needPlan() }, nil)
+			func(fsm.Result) { c.needPlan(); settle() }, func(error) { settle() })
 	})
+}
+
+// placeable is compatible for one planning pass, and holds an application back while its release is being found out and
+// could decide: 3.4 and 3.5 speak alike to the master, but an executor of the one never works for a driver of the other.
+func (c *Core) placeable(view fsm.View) func(*fsm.Application, *fsm.Worker) bool {
+	several := map[uint8]bool{} // by families
+	return func(a *fsm.Application, w *fsm.Worker) bool {
+		if !compatible(a, w) {
+			return false
+		}
+		soft := c.apps[a.ID]
+		if a.Release != "" || soft == nil || !soft.releaseOpen {
+			return true
+		}
+		differ, known := several[a.Families]
+		if !known {
+			differ = severalReleases(view, a.Families)
+			several[a.Families] = differ
+		}
+		return !differ
+	}
+}
+
+// severalReleases tells whether the live workers of these families are of more than one major.minor release.
+func severalReleases(view fsm.View, families uint8) bool {
+	first, differ := "", false
+	view.Workers(func(w *fsm.Worker) bool {
+		if w.Release != "" && w.Live() && fits(families, "", w) {
+			if release := majorMinor(w.Release); first == "" {
+				first = release
+			} else {
+				differ = release != first
+			}
+		}
+		return !differ
+	})
+	return differ
 }
 
 // narrowFamilies keeps what messages and release agree on; a release that contradicts the messages is not believed.

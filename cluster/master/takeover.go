@@ -51,8 +51,9 @@ func (c *Core) takeOver() {
 	})
 	view.ActiveApplications(func(a *fsm.Application) bool {
 		soft := c.appSoft(a.ID, fromFSMAddress(a.Driver), sparkmsg.FamilySet(a.Families))
-		soft.releaseKnown = a.Release != ""
+		soft.releaseAsked = soft.releaseAsked || a.Release != ""
 		c.awaitApp(soft)
+		c.findAppRelease(soft, a.UIURL)
 		return true
 	})
 	c.takeOverDrivers(view)

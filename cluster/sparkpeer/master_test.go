@@ -125,7 +125,38 @@ func (m *fakeMaster) Ask(_ *sparkrpc.Conn, in sparkrpc.Inbound, reply func(spark
 		reply(nil, fmt.Errorf("not now"))
 		return
 	}
-	reply(&sparkmsg.Boolean{Value: true}, nil)
+	reply(m.driverAnswer(in.Msg), nil)
+}
+
+// driverAnswer knows one driver, driver-1; everything else is answered with true.
+func (m *fakeMaster) driverAnswer(msg sparkmsg.Message) sparkmsg.Message {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	const standby = "Current state is not alive: STANDBY. Can only do that in ALIVE state."
+	id, state := "driver-1", sparkmsg.DriverRunning
+	switch r := msg.(type) {
+	case *sparkmsg.RequestSubmitDriver:
+		if m.standby {
+			return &sparkmsg.SubmitDriverResponse{Message: standby}
+		}
+		return &sparkmsg.SubmitDriverResponse{Success: true, DriverID: &id}
+	case *sparkmsg.RequestKillDriver:
+		if m.standby {
+			return &sparkmsg.KillDriverResponse{DriverID: r.DriverID, Message: standby}
+		}
+		return &sparkmsg.KillDriverResponse{DriverID: r.DriverID, Success: r.DriverID == id}
+	case *sparkmsg.RequestKillAllDrivers:
+		if m.standby {
+			return &sparkmsg.KillAllDriversResponse{Message: standby}
+		}
+		return &sparkmsg.KillAllDriversResponse{Success: true}
+	case *sparkmsg.RequestDriverStatus:
+		if m.standby {
+			return &sparkmsg.DriverStatusResponse{Exception: &sparkmsg.Exception{Message: standby}}
+		}
+		return &sparkmsg.DriverStatusResponse{Found: r.DriverID == id, State: &state}
+	}
+	return &sparkmsg.Boolean{Value: true}
 }
 
 func (m *fakeMaster) Closed(*sparkrpc.Conn, frame.Address, bool) {}
