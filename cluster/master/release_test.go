@@ -61,15 +61,17 @@ func TestApplicationWaitsForItsReleaseTenSecondsAtMost(t *testing.T) {
 
 // A new leader asks again what the last one did not learn.
 func TestNewLeaderAsksForTheReleaseThatTheLastOneDidNotLearn(t *testing.T) {
-	w, _, other, a := twoLines(t, "3.4.4", "3.5.9")
+	w, own, other, a := twoLines(t, "3.4.4", "3.5.9")
 	w.releases.held = true
 	a.register()
 	wantLen(t, "executors before its release is known", a.executors(), 0)
 	w.releases.open = nil // the last leader's questions
 	w.failover()
-	for _, x := range w.workers {
-		x.reattach()
+	for _, x := range []*fakeWorker{own, other} {
+		x.online()
+		x.schedulerState()
 	}
+	a.online()
 	a.acknowledge()
 	wantLen(t, "executors at the new leader", a.executors(), 0)
 	w.releases.held = false
@@ -78,5 +80,5 @@ func TestNewLeaderAsksForTheReleaseThatTheLastOneDidNotLearn(t *testing.T) {
 		t.Errorf("the application's release is %q", got)
 	}
 	wantLen(t, "executors on the other release's worker", other.launches(), 0)
-	wantLen(t, "executors on its own", a.executors(), 4)
+	wantLen(t, "executors on its own", own.launches(), 4)
 }

@@ -83,6 +83,39 @@ func TestExceptionsOfAnOlderJDKPass(t *testing.T) {
 	}
 }
 
+// What a worker reports of a driver without its jar names the jar only outside of detailMessage.
+func TestExceptionAboutAFileNamesIt(t *testing.T) {
+	for _, fam := range []Family{FamilyB, FamilyE} {
+		d, err := Decode(find(t, "worker-to-master-DriverStateChanged-3", fam).stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := d.Msg.(*DriverStateChanged).Exception
+		if got == nil || got.Class != "java.nio.file.NoSuchFileException" || !strings.HasSuffix(got.Message, ".jar") {
+			t.Errorf("%s: %+v", fam, got)
+		}
+	}
+	sig := &javaser.String{Value: "Ljava/lang/String;"}
+	parent := loadCatalogues().of[FamilyB].classes["java.lang.Exception"]
+	class := javaser.NewClass("java.nio.file.FileSystemException", 1, javaser.FlagSerializable, []javaser.Field{
+		{Type: 'L', Name: "file", Signature: sig}, {Type: 'L', Name: "other", Signature: sig}}, parent)
+	for want, set := range map[string]map[string]string{
+		"":            {},
+		"why":         {"detailMessage": "why"},
+		"a -> b: why": {"detailMessage": "why", "file": "a", "other": "b"},
+		"a":           {"file": "a"},
+		" -> b":       {"other": "b"},
+	} {
+		o := javaser.New(class)
+		for k, v := range set {
+			o.Set(k, javaser.Value{Ref: &javaser.String{Value: v}})
+		}
+		if got := (record{o: o, st: &readState{}}).throwable().Message; got != want {
+			t.Errorf("%v give %q, want %q", set, got, want)
+		}
+	}
+}
+
 func TestDataAfterTheMessageIsAnError(t *testing.T) {
 	stream := append([]byte(nil), find(t, "worker-to-master-Heartbeat", FamilyB).stream...)
 	if _, err := Decode(append(stream, 0x70)); !errors.Is(err, javaser.ErrTrailing) {

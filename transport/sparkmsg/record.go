@@ -287,5 +287,44 @@ func (r record) exception(field string) *Exception {
 }
 
 func (r record) throwable() *Exception {
-	return &Exception{Class: r.o.Class.Name, Message: r.str("detailMessage"), Graph: r.o}
+	return &Exception{Class: r.o.Class.Name, Message: throwableMessage(r.o, r.str("detailMessage")), Graph: r.o}
+}
+
+// throwableMessage is what getMessage returns, which java.nio.file.FileSystemException overrides: a worker reports one
+// when a driver's jar is missing, and only its file says which.
+func throwableMessage(o *javaser.Object, detail string) string {
+	if !extends(o.Class, "java.nio.file.FileSystemException") {
+		return detail
+	}
+	text := ""
+	if v, _, _ := o.Get("file"); v.Ref != nil {
+		text = stringOf(v.Ref)
+	}
+	if v, _, _ := o.Get("other"); v.Ref != nil {
+		text += " -> " + stringOf(v.Ref)
+	}
+	switch {
+	case text == "":
+		return detail
+	case detail == "":
+		return text
+	}
+	return text + ": " + detail
+}
+
+func extends(c *javaser.Class, name string) bool {
+	for ; c != nil; c = c.Super {
+		if c.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// stringOf returns the text of a string node, "" for any other.
+func stringOf(n javaser.Node) string {
+	if s, ok := n.(*javaser.String); ok {
+		return s.Value
+	}
+	return ""
 }
