@@ -227,7 +227,9 @@ func (w *worker) launch(content []byte) error {
 	table.launched()
 	w.report(key, sparkmsg.ExecutorRunning, func(err error) {
 		if err != nil {
-			w.h.failed("state report: " + kind(err))
+			if !w.h.leaving.Load() {
+				w.h.failed("state report: " + kind(err))
+			}
 			return
 		}
 		w.h.running.Add(1)
