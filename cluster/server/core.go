@@ -74,7 +74,7 @@ func (s *Server) startCore(ln net.Listener) error {
 	s.wg.Go(func() { s.svc.Run(s.ctx) })
 	s.mux = portmux.Serve(ln, portmux.Handlers{
 		Preferred: members.has,
-		Spark:     rpc.ServeConn, Internal: s.counted(internal.Handle), HTTPHint: func() string { return s.webURL },
+		Spark:     rpc.ServeConn, Internal: s.counted(internal.Handle), HTTPHint: s.httpHint,
 	}, s.log.Named("port"))
 	return s.registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: "raftmaster", Name: "silent_connections_dropped_total",

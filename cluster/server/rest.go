@@ -80,6 +80,14 @@ func (s *Server) closeREST() {
 	}
 }
 
+// httpHint is where a web client finds what it looked for on the cluster port.
+func (s *Server) httpHint() string {
+	if s.restURL == "" {
+		return s.webURL
+	}
+	return s.webURL + ", the REST server is at " + s.restURL
+}
+
 // RESTURL is where this master's REST gateway is, "" when it is off.
 func (s *Server) RESTURL() string { return s.restURL }
 

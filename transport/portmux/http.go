@@ -1,6 +1,7 @@
 package portmux
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"time"
@@ -22,6 +23,39 @@ func isHTTPVerb(b byte) bool {
 	return false
 }
 
+// readHead reads what comes first of a request; of a submission, whose sender matters, the whole head.
+func readHead(c *conn) ([]byte, error) {
+	head := make([]byte, 0, maxHTTPRequest)
+	for {
+		n, err := c.Read(head[len(head):cap(head)])
+		head = head[:len(head)+n]
+		if err != nil || !isSubmission(head) || bytes.Contains(head, []byte("\r\n\r\n")) || len(head) == cap(head) {
+			return head, err
+		}
+	}
+}
+
+func isSubmission(head []byte) bool {
+	_, path, ok := bytes.Cut(head, []byte(" "))
+	return ok && bytes.HasPrefix(path, []byte("/v1/submissions/"))
+}
+
+// isSubmissionClient tells Spark's own REST client, which is told nothing: when the connection just ends, it takes the port
+// for that of Spark's RPC and submits that way, as with Spark's own master; an answer would be the end of its submission
+// (deploy/rest/RestSubmissionClient.scala, deploy/SparkSubmit.scala). Its requests are sent by the JDK.
+func isSubmissionClient(head []byte) bool {
+	if !isSubmission(head) {
+		return false
+	}
+	for _, line := range bytes.Split(head, []byte("\r\n")) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		if bytes.EqualFold(name, []byte("User-Agent")) && bytes.Contains(value, []byte("Java/")) {
+			return true
+		}
+	}
+	return false
+}
+
 // answerHTTP tells a web client that it has the wrong port, in one line, and closes.
 func (m *Mux) answerHTTP(c *conn) {
 	defer func() { _ = c.Close() }()
@@ -35,11 +69,11 @@ func (m *Mux) answerHTTP(c *conn) {
 	}
 	_ = c.SetDeadline(time.Now().Add(httpGrace))
 	// Closing with unread input would send a reset, which can overtake the answer; so read what is there first.
-	buf := make([]byte, maxHTTPRequest)
-	if _, err := c.Read(buf); err != nil {
+	head, err := readHead(c)
+	if err != nil || isSubmissionClient(head) {
 		return
 	}
-	_, err := fmt.Fprintf(c, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+	_, err = fmt.Fprintf(c, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
 	if err != nil {
 		return
 	}

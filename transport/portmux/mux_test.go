@@ -126,6 +126,36 @@ func TestHTTPVerbsGetOneLineThatNamesTheRightPort(t *testing.T) {
 	}
 }
 
+// TestSparksRESTClientGoesOnOverRPC: it does so only when the connection ends without an answer. Others get the hint.
+func TestSparksRESTClientGoesOnOverRPC(t *testing.T) {
+	m, _, _ := start(t)
+	for _, tc := range []struct {
+		parts  []string
+		silent bool
+	}{
+		{[]string{"POST /v1/submissions/create HTTP/1.1\r\nContent-Type: application/json\r\nUser-Agent: Java/17.0.12\r\nContent-Length: 2\r\n\r\n", "{}"}, true},
+		{[]string{"GET /v1/submissions/status/driver-1 HTTP/1.1\r\n", "user-agent: Spark Java/1.8.0_402\r\n\r\n"}, true},
+		{[]string{"GET /v1/submissions/status/driver-1 HTTP/1.1\r\nUser-Agent: curl/8.5.0\r\n\r\n"}, false},
+		{[]string{"GET / HTTP/1.1\r\nUser-Agent: Java/17.0.12\r\n\r\n"}, false},
+	} {
+		c := dial(t, m)
+		for _, part := range tc.parts {
+			if _, err := io.WriteString(c, part); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond) // let it arrive alone, mostly
+		}
+		if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(c) // a reset is an end, too
+		if tc.silent != (len(answer) == 0) {
+			t.Errorf("%q: answer %q", tc.parts, answer)
+		}
+		_ = c.Close()
+	}
+}
+
 func TestTLSAndStrangersAreClosedWithOneLine(t *testing.T) {
 	m, got, logs := start(t)
 	for range 5 {
