@@ -23,13 +23,17 @@ func isHTTPVerb(b byte) bool {
 	return false
 }
 
-// readHead reads what comes first of a request; of a submission, whose sender matters, the whole head.
+// readHead reads the first line of a request, and of a submission, whose sender matters, the whole head.
 func readHead(c *conn) ([]byte, error) {
 	head := make([]byte, 0, maxHTTPRequest)
 	for {
 		n, err := c.Read(head[len(head):cap(head)])
 		head = head[:len(head)+n]
-		if err != nil || !isSubmission(head) || bytes.Contains(head, []byte("\r\n\r\n")) || len(head) == cap(head) {
+		end := []byte("\n")
+		if isSubmission(head) {
+			end = []byte("\r\n\r\n")
+		}
+		if err != nil || bytes.Contains(head, end) || len(head) == cap(head) {
 			return head, err
 		}
 	}
