@@ -1,6 +1,7 @@
 package fsm_test
 
 import (
+	"errors"
 	"testing"
 
 	"raftmaster/fsm"
@@ -57,5 +58,36 @@ func TestG49_APassLooksOnlyAtWhatCanChange(t *testing.T) {
 	}
 	if len(looked) > 8 {
 		t.Errorf("%d of %d workers were looked at for one executor", len(looked), workers)
+	}
+}
+
+// B-133: the states of drivers have Spark's names and numbers; in five of them a driver is over.
+func TestB133_StatesOfDriversAreSparks(t *testing.T) {
+	names := []string{"SUBMITTED", "RUNNING", "FINISHED", "RELAUNCHING", "UNKNOWN", "KILLED", "FAILED", "ERROR"}
+	final := map[string]bool{"FINISHED": true, "KILLED": true, "FAILED": true, "ERROR": true, "RELAUNCHING": true}
+	for i, name := range names {
+		if s := fsm.DriverState(i); s.String() != name || s.Finished() != final[name] {
+			t.Errorf("state %d is %s, finished %v", i, s, s.Finished())
+		}
+	}
+}
+
+// G-60: the queue of drivers is bounded: one too many is refused, and accepted when there is room again.
+func TestG60_WaitingDriversAreBounded(t *testing.T) {
+	m := fsm.NewMachine()
+	submit := func(i int) fsm.Result {
+		return m.Apply(uint64(i+1), 1, fsm.SubmitDriver{Meta: fsm.Meta{Stamp: "20260102030405"}, Cores: 1, MemoryMB: 1, Payload: []byte("p")})
+	}
+	for i := range fsm.MaxWaitingDrivers {
+		if r := submit(i); r.Err != nil {
+			t.Fatalf("driver %d: %v", i, r.Err)
+		}
+	}
+	if r := submit(fsm.MaxWaitingDrivers); !errors.Is(r.Err, fsm.ErrTooManyDrivers) {
+		t.Errorf("one too many: %v", r.Err)
+	}
+	m.Apply(fsm.MaxWaitingDrivers+2, 1, fsm.RequestKillDriver{DriverID: "driver-20260102030405-0007"})
+	if r := submit(fsm.MaxWaitingDrivers + 2); r.Err != nil {
+		t.Errorf("with room again: %v", r.Err)
 	}
 }

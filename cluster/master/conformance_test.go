@@ -243,3 +243,23 @@ func TestG61_NothingIsHalfDone(t *testing.T) {
 		t.Error("the next request was answered with false")
 	}
 }
+
+// B-170, G-21: a driver that is submitted while peers are awaited is accepted, and placed as soon as a worker is usable.
+func TestB170_SubmissionsAreServedDuringTheTakeOver(t *testing.T) {
+	w := newWorld(t)
+	w.joined(1)
+	w.failover()
+	wantLen(t, "awaited", w.core.Status().Awaited, 1)
+	id := w.submitted()
+	w.wantDriver(id, fsm.DriverStateSubmitted) // the old worker has not listed what it runs
+	if r := w.status(id, nil); !r.Found {
+		t.Errorf("the status is %+v", r)
+	}
+	spare := w.joined(2)
+	w.wantDriver(id, fsm.DriverStateRunning)
+	wantLen(t, "launches", spare.driverLaunches(), 1)
+	if r := w.killDriver(id); !r.Success {
+		t.Errorf("the kill was answered with %+v", r)
+	}
+	wantLen(t, "awaited still", w.core.Status().Awaited, 1)
+}

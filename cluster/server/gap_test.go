@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -156,5 +158,50 @@ func TestStandbysFirstInTheList(t *testing.T) {
 		if m, _ := w.Master(); m != l.address() {
 			t.Errorf("the worker follows %s", m)
 		}
+	}
+}
+
+// S40: a master comes back at another address, which no worker or application has in its list. When it leads, it finds
+// them, and they follow it.
+func TestMovedMasterIsFollowed(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	c := start(t, 3, steadyFailover)
+	w := c.readyWorker(sparkmsg.FamilyB, 2)
+	a := c.readyApp(sparkmsg.FamilyB, 1)
+	want := c.runs(a, 1)
+	c.settle()
+	moved := c.standbys()[0]
+	moved.stop()
+	host := newHost()
+	list := slices.Clone(moved.cfg.Cluster)
+	for i := range list {
+		if list[i].Host == moved.cfg.Host {
+			list[i].Host = host
+		}
+	}
+	moved.cfg.Host, moved.cfg.AdvertiseHost, moved.cfg.PublicHost, moved.cfg.WebUIHost = host, host, host, host
+	moved.cfg.Cluster = list
+	moved.start()
+	eventuallyNil(t, "the moved master leads", func() error {
+		if leads(moved.server()) {
+			return nil
+		}
+		l := c.findLeader()
+		if l == nil {
+			return errors.New("nobody leads")
+		}
+		_, err := l.server().node.TransferLeadership(t.Context(), moved.address().String())
+		return err
+	})
+	c.followed(moved)
+	if got := c.runs(a, 1); !slices.Equal(got, want) || ended(a) != 0 {
+		t.Errorf("executors %v, had %v", got, want)
+	}
+	if ok, err := a.RequestExecutors(1); !ok || err != nil {
+		t.Errorf("the application at the moved master: %v, %v", ok, err)
+	}
+	if m, _ := w.Master(); m.Host != host {
+		t.Errorf("the worker follows %s", m)
 	}
 }
