@@ -94,7 +94,9 @@ func readToken(file string, lookup func(string) (string, bool)) (string, error) 
 // apiError is a failed call that was answered.
 type apiError struct {
 	status int
-	body   webui.Error
+	// path is that of the call.
+	path string
+	body webui.Error
 }
 
 func (e *apiError) Error() string { return e.body.Message }
@@ -131,10 +133,10 @@ func (c *client) call(ctx context.Context, method, endpoint, path string, body, 
 	if err != nil {
 		return err
 	}
-	return errors.Join(decode(resp, v), resp.Body.Close())
+	return errors.Join(decode(resp, path, v), resp.Body.Close())
 }
 
-func decode(resp *http.Response, v any) error {
+func decode(resp *http.Response, path string, v any) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
 	if err != nil {
 		return err
@@ -143,7 +145,7 @@ func decode(resp *http.Response, v any) error {
 		return fmt.Errorf("the answer is larger than %d bytes", maxAnswerBytes)
 	}
 	if resp.StatusCode != http.StatusOK {
-		e := &apiError{status: resp.StatusCode}
+		e := &apiError{status: resp.StatusCode, path: path}
 		if json.Unmarshal(data, &e.body) != nil || e.body.Message == "" {
 			e.body.Message = "HTTP status " + resp.Status
 		}

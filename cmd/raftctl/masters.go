@@ -105,6 +105,7 @@ func statusTable(w io.Writer, s survey, best *answer[webui.Status]) {
 	c := v.Counts
 	row(w, "Workers", states(c.WorkersByState))
 	row(w, "Applications", states(c.AppsByState))
+	row(w, "Drivers", states(c.DriversByState))
 	row(w, "Executors", c.Executors)
 	row(w, "Cores", fmt.Sprintf("%d of %d used", c.CoresUsed, c.Cores))
 	row(w, "Memory", memory(c.MemoryUsedMB)+" of "+memory(c.MemoryMB)+" used")

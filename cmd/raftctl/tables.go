@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,6 +31,10 @@ func fromBest[T any](ctx context.Context, a *app, path string, v *T) (endpoint s
 	if err := a.client.get(ctx, endpoint, path, v); err != nil {
 		if isTimeout(err) {
 			return "", coded(exitTimeout, "%s did not answer within %v", endpoint, a.timeout)
+		}
+		var e *apiError
+		if errors.As(err, &e) {
+			return "", &codedError{apiExitCode(e), fmt.Errorf("%s: %s%s", endpoint, e.body.Message, hint(e, a.client.token != ""))}
 		}
 		return "", fmt.Errorf("%s: %w", endpoint, err)
 	}
@@ -80,10 +86,14 @@ func (a *app) workers(ctx context.Context) error {
 	}
 	now := time.Now().UnixMilli()
 	return a.listed(v, func(w io.Writer) {
-		row(w, "WORKER", "STATE", "ADDRESS", "CORES", "MEMORY", "EXECUTORS", "HEARTBEAT", "SPARK", "NOTE")
+		row(w, "WORKER", "STATE", "ADDRESS", "CORES", "MEMORY", "EXECUTORS", "DRIVERS", "HEARTBEAT", "SPARK", "NOTE")
 		for _, x := range v.Workers {
+			note := x.Note
+			if x.Draining {
+				note = strings.TrimSuffix("drained; "+note, "; ")
+			}
 			row(w, x.ID, x.State, fmt.Sprintf("%s:%d", x.Host, x.Port), fmt.Sprintf("%d/%d", x.CoresUsed, x.Cores),
-				memory(x.MemoryUsedMB)+" / "+memory(x.MemoryMB), x.Executors, ago(now, x.LastHeartbeatMillis), release(x.SparkVersion, x.Family), x.Note)
+				memory(x.MemoryUsedMB)+" / "+memory(x.MemoryMB), x.Executors, x.Drivers, ago(now, x.LastHeartbeatMillis), release(x.SparkVersion, x.Family), note)
 		}
 		answeredBy(w, v.Source, endpoint)
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -101,11 +102,27 @@ func hint(e *apiError, tokenGiven bool) string {
 	case webui.CodeUnauthorized:
 		return "\nnext: " + tokenHint(e.status == http.StatusUnauthorized, tokenGiven)
 	case webui.CodeNotFound:
-		return "\nnext: raftctl peers list shows the ids and addresses"
+		return "\nnext: " + notFoundHint(e.path)
 	case webui.CodeNotLeader, webui.CodeNoLeader:
 		return "\nnext: raftctl status"
 	}
 	return ""
+}
+
+// notFoundHint says where the names are that a call could have meant.
+func notFoundHint(path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	switch path {
+	case "/v1/kill":
+		return "raftctl apps and raftctl drivers show the ids"
+	case "/v1/driver":
+		return "raftctl drivers shows the ids"
+	case "/v1/why-waiting":
+		return "raftctl apps shows the ids"
+	case "/v1/drain", "/v1/decommission":
+		return "raftctl workers shows the ids and addresses"
+	}
+	return "raftctl peers list shows the ids and addresses"
 }
 
 // tokenHint: a master with a token wants it from everybody; one without lets callers on its own machine in, and no token

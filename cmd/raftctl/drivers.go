@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"raftmaster/transport/webui"
+)
+
+func (a *app) drivers(ctx context.Context) error {
+	var v webui.DriversAnswer
+	endpoint, err := fromBest(ctx, a, "/v1/drivers", &v)
+	if err != nil {
+		return err
+	}
+	now := time.Now().UnixMilli()
+	return a.listed(v, func(w io.Writer) {
+		row(w, "DRIVER", "STATE", "CORES", "MEMORY", "WORKER", "MAIN CLASS", "SUBMITTED", "DURATION", "NOTE")
+		for _, d := range v.Drivers {
+			row(w, d.ID, d.State, d.Cores, memory(d.MemoryMB), d.WorkerID, d.MainClass, stamp(d.SubmittedMillis), age(driverEnd(d, now)-d.SubmittedMillis), driverNote(d, now))
+		}
+		answeredBy(w, v.Source, endpoint)
+	})
+}
+
+func driverEnd(d webui.Driver, now int64) int64 {
+	if d.EndedMillis != 0 {
+		return d.EndedMillis
+	}
+	return now
+}
+
+// driverNote says what is special about a driver.
+func driverNote(d webui.Driver, now int64) string {
+	var notes []string
+	if d.KillRequested && d.Active {
+		notes = append(notes, "being killed")
+	}
+	if d.Supervise && d.Active {
+		notes = append(notes, "supervised")
+	}
+	if d.Attempt > 0 {
+		notes = append(notes, fmt.Sprintf("relaunch %d of %s", d.Attempt, d.Predecessor))
+	}
+	if wait := d.NotBeforeMillis - now; d.NotBeforeMillis != 0 && wait > 0 {
+		notes = append(notes, "placed in "+age(wait)+" at the earliest")
+	}
+	if d.Successor != "" {
+		notes = append(notes, "goes on as "+d.Successor)
+	}
+	if d.Exception != "" {
+		notes = append(notes, d.Exception)
+	}
+	return strings.Join(notes, "; ")
+}
+
+// driverStatus says how one driver is. That it has failed is no failure of the question.
+func (a *app) driverStatus(ctx context.Context, id string) error {
+	var v webui.DriverAnswer
+	endpoint, err := fromBest(ctx, a, "/v1/driver?id="+url.QueryEscape(id), &v)
+	if err != nil {
+		return err
+	}
+	d, now := v.Driver, time.Now().UnixMilli()
+	return a.listed(v, func(w io.Writer) {
+		row(w, "Driver", d.ID)
+		row(w, "State", d.State)
+		row(w, "Worker", strings.TrimSpace(d.WorkerID+" "+d.Worker))
+		row(w, "Main class", d.MainClass)
+		row(w, "Jar", d.JarURL)
+		row(w, "Wants", plural(d.Cores, "core")+", "+memory(d.MemoryMB)+requests(d.Requests))
+		row(w, "Supervised", yesNo(d.Supervise))
+		row(w, "Submitted", stamp(d.SubmittedMillis))
+		row(w, "Launched", stamp(d.LaunchedMillis))
+		row(w, "Ended", stamp(d.EndedMillis))
+		row(w, "Spark", release(d.SparkVersion, d.Family))
+		row(w, "Note", driverNote(d, now))
+		answeredBy(w, v.Source, endpoint)
+	})
+}
+
+func requests(list []webui.ResourceRequest) string {
+	out := ""
+	for _, r := range list {
+		out += fmt.Sprintf(", %d %s", r.Amount, r.Name)
+	}
+	return out
+}
+
+// whyWaiting says what holds an application back.
+func (a *app) whyWaiting(ctx context.Context, id string) error {
+	var v webui.WhyAnswer
+	endpoint, err := fromBest(ctx, a, "/v1/why-waiting?app="+url.QueryEscape(id), &v)
+	if err != nil {
+		return err
+	}
+	return a.listed(v, func(w io.Writer) {
+		row(w, "Application", fmt.Sprintf("%s (%s)", v.AppID, v.Name))
+		row(w, "State", v.AppState)
+		row(w, "Cores", fmt.Sprintf("%d of %s", v.CoresGranted, limited(v.MaxCores)))
+		if v.QueuePosition > 0 {
+			row(w, "Queue", fmt.Sprintf("number %d of those that want executors", v.QueuePosition))
+		}
+		row(w, "Limit", v.Limit)
+		row(w, "Why", v.Text)
+		row(w, "Next", v.Next)
+		fmt.Fprintln(w)
+		row(w, "PROFILE", "EXECUTORS", "TARGET", "EACH NEEDS", "LIMIT", "WORKERS BY LIMIT")
+		for _, p := range v.Profiles {
+			row(w, p.ID, p.Executors, limited(p.Target), plural(p.Cores, "core")+", "+memory(p.MemoryMB)+requests(p.Resources), p.Limit, states(p.Workers))
+		}
+		answeredBy(w, v.Source, endpoint)
+	})
+}
+
+func limited(n int64) string {
+	if n == webui.Unlimited {
+		return "no limit"
+	}
+	return fmt.Sprint(n)
+}
