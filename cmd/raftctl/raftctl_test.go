@@ -34,7 +34,41 @@ type fakeMaster struct {
 	url       string
 	// peers answers every change of the masters.
 	peers func(req any) (webui.PeerChange, error)
+	// operate answers every change of the cluster's work; nil: such a master has none.
+	operate func(req any) (any, error)
+	why     map[string]webui.WhyWaiting
 }
+
+// operation gives what operate answers.
+func operation[T any](m *fakeMaster, req any) (T, error) {
+	v, err := m.operate(req)
+	out, _ := v.(T)
+	return out, err
+}
+
+func (m *fakeMaster) Kill(_ context.Context, r webui.KillRequest) (webui.Kill, error) {
+	return operation[webui.Kill](m, r)
+}
+func (m *fakeMaster) Decommission(_ context.Context, r webui.DecommissionRequest) (webui.WorkerChange, error) {
+	return operation[webui.WorkerChange](m, r)
+}
+func (m *fakeMaster) Drain(_ context.Context, r webui.DrainRequest) (webui.WorkerChange, error) {
+	return operation[webui.WorkerChange](m, r)
+}
+func (m *fakeMaster) ClearCompleted(_ context.Context, r webui.ClearRequest) (webui.Clear, error) {
+	return operation[webui.Clear](m, r)
+}
+func (m *fakeMaster) App(string) (webui.AppDetail, bool) { return webui.AppDetail{}, false }
+func (m *fakeMaster) Driver(id string) (webui.Driver, bool) {
+	for _, d := range m.cluster.Drivers {
+		if d.ID == id {
+			return d, true
+		}
+	}
+	return webui.Driver{}, false
+}
+func (m *fakeMaster) WhyWaiting(id string) (webui.WhyWaiting, bool) { w, ok := m.why[id]; return w, ok }
+func (m *fakeMaster) PeerUI(string) (webui.PeerUI, bool)            { return webui.PeerUI{}, false }
 
 func (m *fakeMaster) Status() webui.Status              { m.mu.Lock(); defer m.mu.Unlock(); return m.status }
 func (m *fakeMaster) Brief() webui.Status               { return m.Status() }
@@ -65,7 +99,7 @@ func (m *fakeMaster) PromotePeer(_ context.Context, r webui.PromotePeerRequest) 
 // serve starts the master's HTTP side.
 func (m *fakeMaster) serve(t *testing.T) {
 	t.Helper()
-	s := httptest.NewServer(webui.NewHandler(webui.Options{State: m, Events: m, Leadership: m, Token: m.token, Log: hclog.NewNullLogger()}))
+	s := httptest.NewServer(webui.NewHandler(webui.Options{State: m, Events: m, Leadership: m, Operations: m, Details: m, Token: m.token, Log: hclog.NewNullLogger()}))
 	t.Cleanup(s.Close)
 	m.url = s.URL
 	m.mu.Lock()
