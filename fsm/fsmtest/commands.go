@@ -60,7 +60,12 @@ func (g *generator) bool(label string) bool { return rapid.Bool().Draw(g.t, labe
 func (g *generator) oneIn(n int, label string) bool { return g.intn(0, n-1, label) == n-1 }
 
 func (g *generator) meta() fsm.Meta {
-	return fsm.Meta{NowMillis: int64(g.intn(1, 1_000_000, "now")), Stamp: Stamp, RequestID: "r"}
+	// Time goes on with the log, by half a second a command; now and then the clock of another leader is far away.
+	now := int64(g.view.Index())*500 + int64(g.intn(1, 1000, "now"))
+	if g.oneIn(20, "other clock") {
+		now = int64(g.intn(1, 1_000_000, "other now"))
+	}
+	return fsm.Meta{NowMillis: now, Stamp: Stamp, RequestID: "r"}
 }
 
 func (g *generator) command() fsm.Command {
@@ -94,8 +99,7 @@ func (g *generator) command() fsm.Command {
 	case n < 86:
 		return fsm.DecommissionWorkers{Meta: g.meta(), IDs: g.workerList(), Notify: g.bool("notify")}
 	case n < 88:
-		return fsm.LaunchReceipts{Meta: g.meta(), WorkerID: g.worker(), Executors: g.executorList(),
-			Drivers: g.driverList()}
+		return g.launchReceipts()
 	case n < 90:
 		e := g.executor()
 		return fsm.MarkIncompatible{Meta: g.meta(), AppID: e.AppID, ExecID: e.ID, WorkerID: e.WorkerID, Reason: "no family"}
@@ -253,7 +257,24 @@ func (g *generator) executorState() fsm.ExecutorState {
 		fsm.ExecutorFailed, fsm.ExecutorKilled, fsm.ExecutorLost, fsm.ExecutorDecommissioned, 77}).Draw(g.t, "state")
 }
 
+// crash takes an executor one step further in a crash loop: placed, RUNNING, failed.
+func (g *generator) crash() fsm.Command {
+	if len(g.known.executors) == 0 {
+		return fsm.PlaceExecutors{Meta: g.meta(), Placements: fsm.Plan(g.view, fsm.PlanParams{NowMillis: 1 << 40}).Placements}
+	}
+	e := g.known.executors[0]
+	c := fsm.ExecutorChanged{Meta: g.meta(), AppID: e.AppID, ExecID: e.ID, WorkerID: e.WorkerID, State: fsm.ExecutorRunning}
+	if e.State != fsm.ExecutorLaunching {
+		status := 1
+		c.State, c.ExitStatus = fsm.ExecutorExited, &status
+	}
+	return c
+}
+
 func (g *generator) executorChanged() fsm.Command {
+	if g.oneIn(3, "crash") {
+		return g.crash()
+	}
 	e := g.executor()
 	c := fsm.ExecutorChanged{Meta: g.meta(), AppID: e.AppID, ExecID: e.ID, State: fsm.ExecutorRunning}
 	if g.bool("other state") {
@@ -317,6 +338,24 @@ func (g *generator) reconcileWorker() fsm.Command {
 	return c
 }
 
+// launchReceipts names what the worker holds, and strangers.
+func (g *generator) launchReceipts() fsm.Command {
+	c := fsm.LaunchReceipts{Meta: g.meta(), WorkerID: g.worker(), Executors: g.executorList(), Drivers: g.driverList()}
+	g.view.ExecutorsOfWorker(c.WorkerID, func(e *fsm.Executor) bool {
+		if g.bool("executor received") {
+			c.Executors = append(c.Executors, e.Key())
+		}
+		return true
+	})
+	g.view.DriversOnWorker(c.WorkerID, func(d *fsm.Driver) bool {
+		if g.bool("driver received") {
+			c.Drivers = append(c.Drivers, d.ID)
+		}
+		return true
+	})
+	return c
+}
+
 func (g *generator) setRelease() fsm.Command {
 	c := fsm.SetRelease{Meta: g.meta(), Release: "4.3.0", Families: uint8(g.intn(0, 31, "families"))}
 	switch g.intn(0, 5, "of") {
@@ -333,7 +372,7 @@ func (g *generator) setRelease() fsm.Command {
 
 func (g *generator) leaderElected() fsm.Command {
 	return fsm.LeaderElected{Meta: g.meta(), NodeID: fmt.Sprintf("node-%d", g.intn(0, 2, "node")), Reason: "test",
-		Settings: fsm.Settings{MaxExecutorRetries: g.intn(-1, 3, "retries"), RetainedApplications: g.intn(0, 3, "applications"),
+		Settings: fsm.Settings{MaxExecutorRetries: g.intn(-1, 8, "retries"), RetainedApplications: g.intn(0, 3, "applications"),
 			RetainedDrivers: g.intn(0, 3, "drivers"), RetainedExecutors: g.intn(0, 3, "executors"),
 			LeaderHistory: g.intn(0, 3, "leaders"), DriverRelaunchDelayMillis: int64(g.intn(0, 1000, "delay"))}}
 }

@@ -10,7 +10,7 @@ import (
 
 // driverCommand draws a command about drivers, drained workers or forgotten incompatibilities.
 func (g *generator) driverCommand() fsm.Command {
-	switch n := g.intn(0, 19, "driver kind"); {
+	switch n := g.intn(0, 22, "driver kind"); {
 	case n < 5:
 		return g.submitDriver()
 	case n < 11:
@@ -23,8 +23,13 @@ func (g *generator) driverCommand() fsm.Command {
 		return fsm.KillAllDrivers{Meta: g.meta()}
 	case n < 19:
 		return fsm.DrainWorkers{Meta: g.meta(), IDs: g.workerList(), On: g.bool("on"), IdleOnly: g.bool("idle only")}
+	case n < 22:
+		return g.receivedOrMissing()
 	}
 	c := fsm.UnmarkIncompatible{Meta: g.meta(), WorkerID: g.worker()}
+	if a, ok := g.view.Application(g.app()); ok && len(a.IncompatibleWorkers) > 0 {
+		c.WorkerID = a.IncompatibleWorkers[0]
+	}
 	if g.bool("one application") {
 		c.AppID = g.app()
 	}
@@ -87,6 +92,18 @@ func (g *generator) driverChanged() fsm.Command {
 		c.Exception = "exception"
 	}
 	return c
+}
+
+// receivedOrMissing says of a running driver that its worker has received it, or does not have it.
+func (g *generator) receivedOrMissing() fsm.Command {
+	d, ok := g.view.Driver(g.driver())
+	if !ok || d.State != fsm.DriverStateRunning {
+		return fsm.LaunchReceipts{Meta: g.meta(), WorkerID: g.worker(), Drivers: g.driverList()}
+	}
+	if g.bool("received") {
+		return fsm.LaunchReceipts{Meta: g.meta(), WorkerID: d.WorkerID, Drivers: []string{d.ID}}
+	}
+	return fsm.ReconcileWorker{Meta: g.meta(), WorkerID: d.WorkerID, MissingDrivers: []string{d.ID}, RequeueAtMillis: 1 + int64(g.intn(0, 500_000, "requeue at"))}
 }
 
 // reconcileDrivers adds a worker's list of drivers, and what it lacks.
