@@ -18,6 +18,7 @@ const namespace = "raftmaster"
 type Metrics struct {
 	apply        prometheus.Histogram
 	commit       *prometheus.HistogramVec
+	plan         prometheus.Histogram
 	decodeErrors *prometheus.CounterVec
 	connections  *prometheus.GaugeVec
 	leaders      leaderCount
@@ -47,6 +48,8 @@ func NewMetrics(reg prometheus.Registerer, b *Backend) (*Metrics, error) {
 		commit: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "commit_duration_seconds",
 			Help: "Time from the proposal of a command until it was applied on the leader.", Buckets: latencyBuckets},
 			[]string{"command"}),
+		plan: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "plan_duration_seconds",
+			Help: "Time of one planning pass of the leader.", Buckets: applyBuckets}),
 		decodeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "decode_errors_total",
 			Help: "Messages that could not be decoded, by kind of failure."}, []string{"reason"}),
 		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "connections",
@@ -60,7 +63,7 @@ func NewMetrics(reg prometheus.Registerer, b *Backend) (*Metrics, error) {
 	m.decodeErrors.WithLabelValues("frame")
 	m.decodeErrors.WithLabelValues("message")
 	m.reasons["frame"], m.reasons["message"] = true, true
-	for _, c := range []prometheus.Collector{m.apply, m.commit, m.decodeErrors, m.connections,
+	for _, c := range []prometheus.Collector{m.apply, m.commit, m.plan, m.decodeErrors, m.connections,
 		&gauges{b: b, leaders: &m.leaders}} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
@@ -76,6 +79,9 @@ func (m *Metrics) Applied(took time.Duration) { m.apply.Observe(took.Seconds()) 
 func (m *Metrics) Committed(command string, took time.Duration) {
 	m.commit.WithLabelValues(command).Observe(took.Seconds())
 }
+
+// Planned records the time of one planning pass.
+func (m *Metrics) Planned(took time.Duration) { m.plan.Observe(took.Seconds()) }
 
 // DecodeError counts a message or frame that could not be decoded. reason may come from a peer: only the first few
 // different ones that are plain class names get a label of their own.

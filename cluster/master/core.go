@@ -94,6 +94,7 @@ func NewCore(cfg Config, deps Deps) *Core {
 type noObserver struct{}
 
 func (noObserver) Committed(string, time.Duration) {}
+func (noObserver) Planned(time.Duration)           {}
 func (noObserver) Event(_, _, _ string)            {}
 
 func (c *Core) now() time.Time { return c.deps.Clock.Now() }

@@ -87,6 +87,8 @@ type Releases interface {
 type Observer interface {
 	// Committed reports how long a command took from its proposal until it was applied here.
 	Committed(command string, took time.Duration)
+	// Planned reports how long one planning pass took.
+	Planned(took time.Duration)
 	// Event records something that belongs into `raftctl events`.
 	Event(kind, subject, detail string)
 }

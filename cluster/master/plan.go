@@ -30,6 +30,7 @@ func (c *Core) runPlan() {
 	}
 	c.plan.needed = false
 	view := c.view()
+	began := c.now()
 	result := fsm.Plan(view.View, fsm.PlanParams{
 		SpreadOutApps:    c.cfg.SpreadOutApps,
 		Policy:           c.cfg.Policy,
@@ -43,6 +44,7 @@ func (c *Core) runPlan() {
 		Compatible:       c.placeable(view.View),
 		DriverCompatible: driverCompatible,
 	})
+	c.deps.Observer.Planned(c.now().Sub(began))
 	c.warnHopeless(result.Hopeless)
 	c.warnDrivers(result.HopelessDrivers, result.DriversOverLimit)
 	c.wakePlan(result.WakeAtMillis)

@@ -16,6 +16,9 @@ func (o *recordingObserver) Committed(command string, _ time.Duration) {
 	o.text.WriteString("committed " + command + "\n")
 }
 
+// Planned implements Observer.
+func (o *recordingObserver) Planned(time.Duration) {}
+
 // Event implements Observer.
 func (o *recordingObserver) Event(kind, subject, detail string) {
 	o.text.WriteString("event " + kind + " " + subject + " " + detail + "\n")

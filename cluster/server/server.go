@@ -192,6 +192,12 @@ func (o observer) Committed(command string, took time.Duration) {
 	}
 }
 
+func (o observer) Planned(took time.Duration) {
+	if m := o.s.metrics.Load(); m != nil {
+		m.Planned(took)
+	}
+}
+
 func (o observer) Event(kind, subject, detail string) {
 	e := webui.Event{Kind: kind, Node: o.s.cfg.Advertise().String(), Subject: subject, Message: detail}
 	e.Term = o.s.term.Load()
