@@ -176,6 +176,57 @@ func BenchmarkApply(b *testing.B) {
 	})
 }
 
+// BenchmarkApplyDrivers measures the commands about drivers on the big cluster.
+func BenchmarkApplyDrivers(b *testing.B) {
+	submit := fsm.SubmitDriver{Meta: fsm.Meta{Stamp: "20260102030405"}, Cores: 1, MemoryMB: 1024, MainClass: "Main",
+		JarURL: "file:/a.jar", Supervise: true, Payload: bytes.Repeat([]byte("p"), 2<<10)}
+	id := func(i int) string { return fmt.Sprintf("driver-20260102030405-%04d", i) }
+	b.Run("SubmitAndKillWaiting", func(b *testing.B) {
+		benchApply(b, func(i int) fsm.Command {
+			if i%2 == 0 {
+				return submit
+			}
+			return fsm.RequestKillDriver{DriverID: id(i / 2)}
+		})
+	})
+	b.Run("SubmitPlaceReceiptFinish", func(b *testing.B) {
+		benchApply(b, func(i int) fsm.Command {
+			driver, worker := id(i/4), benchWorker(i/4%bigWorkers).ID
+			switch i % 4 {
+			case 0:
+				return submit
+			case 1:
+				return fsm.PlaceDrivers{Placements: []fsm.DriverPlacement{{DriverID: driver, WorkerID: worker}}}
+			case 2:
+				return fsm.LaunchReceipts{WorkerID: worker, Drivers: []string{driver}}
+			}
+			return fsm.DriverChanged{DriverID: driver, WorkerID: worker, State: fsm.DriverStateFinished}
+		})
+	})
+	b.Run("LoseWorkerOf10AndRelaunch", func(b *testing.B) {
+		m, index := benchMachine(b)
+		apply := func(cmd fsm.Command) {
+			index++
+			if r := m.Apply(index, 1, cmd); r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+		apply(submit)
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			w := benchWorker(i % bigWorkers)
+			apply(fsm.PlaceDrivers{Placements: []fsm.DriverPlacement{{DriverID: id(i), WorkerID: w.ID}}})
+			apply(fsm.RemoveWorker{ID: w.ID, Reason: "bench"})
+			apply(w)
+		}
+	})
+	b.Run("DrainAndUndrain", func(b *testing.B) {
+		benchApply(b, func(i int) fsm.Command {
+			return fsm.DrainWorkers{IDs: []string{benchWorker(i / 2 % bigWorkers).ID}, On: i%2 == 0}
+		})
+	})
+}
+
 func benchApply(b *testing.B, command func(i int) fsm.Command) {
 	m, index := benchMachine(b)
 	b.ReportAllocs()
@@ -270,6 +321,37 @@ func BenchmarkPlan(b *testing.B) {
 		m.Apply(index+1, 1, c)
 		benchPlan(b, m.View(), fsm.MaxPlacements)
 	})
+}
+
+// BenchmarkPlanDrivers measures one pass with drivers that wait, on the big cluster.
+func BenchmarkPlanDrivers(b *testing.B) {
+	for _, c := range []struct {
+		name            string
+		waiting, cores  int
+		consolidated    bool
+		placed, notThat int
+	}{
+		{name: "1Fits", waiting: 1, cores: 1, placed: 1},
+		{name: "1FitsConsolidated", waiting: 1, cores: 1, consolidated: true, placed: 1},
+		{name: "100Fit", waiting: 100, cores: 1, placed: 100},
+		{name: "1000FitNowhere", waiting: 1000, cores: 1000, notThat: 1000},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			m, index := benchMachine(b)
+			for range c.waiting {
+				index++
+				m.Apply(index, 1, fsm.SubmitDriver{Meta: fsm.Meta{Stamp: "20260102030405"}, Cores: c.cores, MemoryMB: 1024})
+			}
+			v := m.View()
+			b.ReportAllocs()
+			for b.Loop() {
+				plan := fsm.Plan(v, fsm.PlanParams{SpreadOutDrivers: !c.consolidated, SpreadOutApps: true})
+				if len(plan.Drivers) != c.placed || len(plan.HopelessDrivers) != c.notThat {
+					b.Fatalf("planned %d drivers, %d are hopeless", len(plan.Drivers), len(plan.HopelessDrivers))
+				}
+			}
+		})
+	}
 }
 
 func benchPlan(b *testing.B, v fsm.View, want int) {

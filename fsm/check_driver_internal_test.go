@@ -10,7 +10,7 @@ import (
 func testDriver(n int) string { return fmt.Sprintf("driver-20260102030405-%04d", n) }
 
 // driverMachine has drivers 0 and 1 running on w1, 2 waiting, 3 relaunched as 4, 5 killed.
-func driverMachine(t *testing.T) *Machine {
+func driverMachine(t testing.TB) *Machine {
 	t.Helper()
 	m := busyMachine(t)
 	meta := Meta{NowMillis: 5, Stamp: "20260102030405"}

@@ -219,9 +219,14 @@ func FuzzRestoreRecords(f *testing.F) {
 	if err := busyMachine(f).Snapshot().Write(&b); err != nil {
 		f.Fatal(err)
 	}
+	var withDrivers bytes.Buffer
+	if err := driverMachine(f).Snapshot().Write(&withDrivers); err != nil {
+		f.Fatal(err)
+	}
 	headerBytes := len(snapshotMagic) + 3 + len(snapshotWriter) + 16
 	header := bytes.Clone(b.Bytes()[:headerBytes])
 	f.Add(b.Bytes()[headerBytes:b.Len()-5-trailerBytes], uint64(12))
+	f.Add(withDrivers.Bytes()[headerBytes:withDrivers.Len()-5-trailerBytes], uint64(20))
 	f.Fuzz(func(t *testing.T, records []byte, count uint64) {
 		data := append(bytes.Clone(header), records...)
 		data = binary.BigEndian.AppendUint32(append(data, byte(kindTrailer)), trailerBytes)

@@ -23,12 +23,16 @@ func TestNamesAreSparks(t *testing.T) {
 	for s := fsm.ExecutorLaunching; s.Valid(); s++ {
 		got = append(got, s.String())
 	}
+	for s := fsm.DriverStateSubmitted; s.Valid(); s++ {
+		got = append(got, s.String())
+	}
 	want := "ALIVE DEAD DECOMMISSIONED WAITING RUNNING FINISHED FAILED KILLED " +
-		"LAUNCHING RUNNING KILLED FAILED LOST EXITED DECOMMISSIONED"
+		"LAUNCHING RUNNING KILLED FAILED LOST EXITED DECOMMISSIONED " +
+		"SUBMITTED RUNNING FINISHED RELAUNCHING UNKNOWN KILLED FAILED ERROR"
 	if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
 		t.Error(diff)
 	}
-	for _, unknown := range []string{fsm.WorkerState(77).String(), fsm.AppState(77).String(), fsm.ExecutorState(77).String(),
+	for _, unknown := range []string{fsm.WorkerState(77).String(), fsm.AppState(77).String(), fsm.ExecutorState(77).String(), fsm.DriverState(77).String(),
 		fsm.CommandType(77).String(), fsm.SelectionPolicy(77).String(), fsm.DropReason(77).String(), fsm.WorkerOutcome(77).String(),
 		fsm.AppOutcome(77).String()} {
 		if !strings.HasSuffix(unknown, "(77)") {
@@ -43,6 +47,65 @@ func TestFinishedStatesB120(t *testing.T) {
 		if s.Finished() != want {
 			t.Errorf("%s: finished is %t", s, s.Finished())
 		}
+	}
+}
+
+func TestFinishedDriverStatesB133(t *testing.T) {
+	for s := fsm.DriverStateSubmitted; s.Valid(); s++ {
+		want := s != fsm.DriverStateSubmitted && s != fsm.DriverStateRunning && s != fsm.DriverStateUnknown
+		if s.Finished() != want {
+			t.Errorf("%s: finished is %t", s, s.Finished())
+		}
+	}
+}
+
+func TestViewOfDrivers(t *testing.T) {
+	v := machineOf(t, driverLife()).View()
+	list := func(each func(func(*fsm.Driver) bool)) string {
+		var out []string
+		each(func(d *fsm.Driver) bool { out = append(out, d.ID[len(d.ID)-1:]+":"+d.State.String()); return true })
+		return strings.Join(out, " ")
+	}
+	worker := benchWorker(1).ID
+	for name, c := range map[string]struct{ got, want string }{
+		"unfinished": {list(v.Drivers), "0:RUNNING 1:RUNNING 5:SUBMITTED 6:SUBMITTED"},
+		"waiting":    {list(v.WaitingDrivers), "5:SUBMITTED 6:SUBMITTED"},
+		"completed":  {list(v.CompletedDrivers), "2:FAILED 3:RELAUNCHING 4:KILLED"},
+		"on worker":  {list(func(fn func(*fsm.Driver) bool) { v.DriversOnWorker(worker, fn) }), "0:RUNNING 1:RUNNING"},
+		"on prefix":  {list(func(fn func(*fsm.Driver) bool) { v.DriversOnWorker(worker[:len(worker)-1], fn) }), ""},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %q instead of %q", name, c.got, c.want)
+		}
+	}
+	d, ok := v.Driver("driver-20260102030405-0002")
+	if !ok || d.Exception != "boom" || d.WorkerHostPort() != "10.0.0.1:7078" || d.Payload != nil || d.Release != "4.3.0" {
+		t.Errorf("the failed driver is %+v", d)
+	}
+	if waiting, _ := v.Driver("driver-20260102030405-0005"); waiting.WorkerHostPort() != "" || string(waiting.Payload) != "payload" {
+		t.Errorf("the waiting driver is %+v", waiting)
+	}
+	if w, _ := v.Worker(worker); w.DriverCount != 2 || w.CoresUsed != 2 {
+		t.Errorf("the worker is %+v", w)
+	}
+}
+
+// TestQueueOfDriversIsBoundedG60: each may have a payload.
+func TestQueueOfDriversIsBoundedG60(t *testing.T) {
+	m := fsm.NewMachine()
+	submit := fsm.SubmitDriver{Meta: fsm.Meta{Stamp: "20260102030405"}}
+	for i := range uint64(fsm.MaxWaitingDrivers) {
+		if r := m.Apply(i+1, 1, submit); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	index := m.View().Index()
+	if r := m.Apply(index+1, 1, submit); !errors.Is(r.Err, fsm.ErrTooManyDrivers) {
+		t.Fatalf("one more: %+v", r)
+	}
+	m.Apply(index+2, 1, fsm.RequestKillDriver{DriverID: "driver-20260102030405-0000"})
+	if r := m.Apply(index+3, 1, submit); r.Err != nil {
+		t.Fatalf("with room for one more: %v", r.Err)
 	}
 }
 

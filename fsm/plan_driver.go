@@ -45,9 +45,6 @@ func (p *driverPass) plan(d *Driver) {
 	if p.fleet == nil {
 		p.fleet = newFleet(p.view, p.params)
 	}
-	if p.order == nil {
-		p.order = p.fleet.forDrivers(p.params.SpreadOutDrivers)
-	}
 	need := demand{cores: d.Cores, memoryMB: d.MemoryMB, resources: d.ResourceReqs}
 	w := p.find(d, &need)
 	if w == nil {
@@ -71,6 +68,13 @@ func (p *driverPass) find(d *Driver, need *demand) *planWorker {
 	if p.fleet.isRefused(need) {
 		return nil // all would be visited in vain: the cursor comes back to where it is
 	}
+	if p.order == nil {
+		if !p.fitsUntouched(need) {
+			p.fleet.refuse(need)
+			return nil
+		}
+		p.order = p.fleet.forDrivers(p.params.SpreadOutDrivers)
+	}
 	fits := 0
 	for i := range p.order {
 		at := i
@@ -92,6 +96,21 @@ func (p *driverPass) find(d *Driver, need *demand) *planWorker {
 		p.fleet.refuse(need)
 	}
 	return nil
+}
+
+// fitsUntouched tells, before the workers are put into an order and as long as nothing has been taken from any, whether
+// one could hold the driver: a cluster that is full should not cost more than a look at its freest workers.
+func (p *driverPass) fitsUntouched(need *demand) bool {
+	found := false
+	p.view.state().tables.free.scan(nil, func(w *Worker) bool {
+		if w.CoresFree() < need.cores {
+			return false // the index has the freest first
+		}
+		idle := planWorker{worker: w, coresFree: w.CoresFree(), memoryFree: w.MemoryFreeMB()}
+		found = idle.canGive(need) && (p.params.Usable == nil || p.params.Usable(w))
+		return !found
+	})
+	return found
 }
 
 // driversFull tells whether the command has no room for one more driver, and counts it otherwise.
