@@ -1,5 +1,5 @@
-// Package fsm is the replicated state of a raftmaster cluster and its rules: which workers, applications and executors
-// exist, which of them are booked where, and which answers and messages follow from each change.
+// Package fsm is the replicated state of a raftmaster cluster and its rules: which workers, applications, executors and
+// drivers exist, which of them are booked where, and which answers and messages follow from each change.
 //
 // # Contract
 //
@@ -9,11 +9,11 @@
 // it. Time comes from the command that is applied (Meta).
 //
 // What is replicated: every registration and every change of state, targets, identifier counters, queue order, marks
-// (decommissioned, incompatible, confirmed, delivered) and a bounded history. What is not: heartbeats and
+// (decommissioned, draining, incompatible, confirmed, delivered, to be killed) and a bounded history. What is not: heartbeats and
 // connections, which are the leader's own soft state.
 //
 // Decisions are committed, not intentions. Plan is a pure function of a View that the leader calls; its placements
-// are proposed as one PlaceExecutors command, which Apply validates again, one by one. Apply's checks are part of the
+// are proposed as one PlaceDrivers and one PlaceExecutors command, which Apply validates again, one by one. Apply's checks are part of the
 // log format, the planner is not.
 //
 // # Who may call
