@@ -62,8 +62,9 @@ type submitted struct {
 	done   []func(DriverSubmission, error)
 }
 
-// submissionLife is for how long a repetition of a client's question is recognised: longer than a client waits.
-const submissionLife = 3 * time.Minute
+// submissionLife is for how long a repetition of a client's question is recognised: longer than a client waits, which is
+// spark.rpc.askTimeout, set to 10 s by deploy.Client, and not so long that its port has another owner.
+const submissionLife = 30 * time.Second
 
 // ready gives a function for other goroutines that tells whether this master can serve.
 func (c *Core) ready() func() bool {
