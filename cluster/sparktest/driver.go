@@ -96,17 +96,53 @@ func (c *Cluster) TrySubmitDriver(opts DriverOptions) (*Driver, error) {
 		return d, c.postDriver(d, opts, jar)
 	}
 	args := c.submitArguments(opts, jar, d.Control)
-	var err error
+	before, err := c.driverIDs()
+	if err != nil {
+		return d, err
+	}
 	d.Client, d.Exit, err = c.Tool("submit-"+opts.Name, opts.Spark, opts.SubmissionHost, args...)
 	if err != nil {
 		return d, err
 	}
-	match := submittedPattern.FindStringSubmatch(d.Client.Log())
-	if match == nil {
+	if opts.Gateway == GatewayClient {
+		d.ID, err = c.newDriver(before)
+	} else if match := submittedPattern.FindStringSubmatch(d.Client.Log()); match != nil {
+		d.ID = match[1]
+	}
+	if err != nil || d.ID == "" {
 		return d, fmt.Errorf("%s was not submitted, exit code %d:\n%s", opts.Name, d.Exit, lastLines(d.Client.Log(), 20))
 	}
-	d.ID = match[1]
 	return d, nil
+}
+
+// driverIDs lists the drivers that the leader knows.
+func (c *Cluster) driverIDs() (map[string]bool, error) {
+	s, err := c.State()
+	ids := map[string]bool{}
+	for _, d := range append(s.ActiveDrivers, s.CompletedDrivers...) {
+		ids[d.ID] = true
+	}
+	return ids, err
+}
+
+// newDriver returns the id of the one driver that was not there before, "" if there
+// is none: deploy.Client prints no id at its default level of logging.
+func (c *Cluster) newDriver(before map[string]bool) (string, error) {
+	now, err := c.driverIDs()
+	if err != nil {
+		return "", err
+	}
+	found := ""
+	for id := range now {
+		if before[id] {
+			continue
+		}
+		if found != "" {
+			return "", fmt.Errorf("both %s and %s are new", found, id)
+		}
+		found = id
+	}
+	return found, nil
 }
 
 func (c *Cluster) driverDefaults(opts DriverOptions) DriverOptions {
