@@ -13,10 +13,11 @@ import (
 // modulePath is cut from the package names of `go test`.
 const modulePath = "raftmaster/"
 
-// outcomes are what happened to the tests of a run: "pass", "fail" or "skip", by package and name.
+// outcomes are what happened to the tests of a run: "pass", "fail" or "skip", by package and name. An entry without a name
+// stands for a package that was in the run, whether or not it could be built.
 type outcomes map[testRef]string
 
-// packages tells which packages have an outcome.
+// packages tells which packages were in the run.
 func (o outcomes) packages() map[string]bool {
 	packages := map[string]bool{}
 	for ref := range o {
@@ -81,6 +82,9 @@ func readEvents(r io.Reader, visit func(event), plain func(string)) error {
 // addEvents collects the outcomes of a `go test -json` stream. The worse outcome of a test that ran twice counts.
 func (o outcomes) addEvents(r io.Reader) error {
 	return readEvents(r, func(e event) {
+		if e.Package != "" {
+			o[testRef{pkg: strings.TrimPrefix(e.Package, modulePath)}] = "seen"
+		}
 		if e.Test != "" && (e.Action == "pass" || e.Action == "fail" || e.Action == "skip") {
 			o.add(testRef{pkg: strings.TrimPrefix(e.Package, modulePath), name: e.Test}, e.Action)
 		}

@@ -70,10 +70,12 @@ func check(arguments []string, out io.Writer) error {
 	if len(problems) > 0 {
 		return fmt.Errorf("docs/CONFORMANCE.md: %d problems", len(problems))
 	}
-	fmt.Fprintf(out, "docs/CONFORMANCE.md: %d rows; every test that it names exists, and ran and passed\n", len(rows))
 	if unseen > 0 {
+		fmt.Fprintf(out, "docs/CONFORMANCE.md: %d rows; the tests of this run passed\n", len(rows))
 		fmt.Fprintf(out, "LEFT OUT: %d tests that docs/CONFORMANCE.md names; this run is a partial one\n", unseen)
+		return nil
 	}
+	fmt.Fprintf(out, "docs/CONFORMANCE.md: %d rows; every test that it names ran and passed\n", len(rows))
 	return nil
 }
 

@@ -28,6 +28,9 @@ const thing = `{"Action":"start","Package":"raftmaster/cluster/thing"}
 {"Action":"output","Package":"raftmaster/cluster/thing","Output":"PASS\n"}
 {"Action":"output","Package":"raftmaster/cluster/thing","Output":"ok  \traftmaster/cluster/thing\t0.1s\n"}
 {"Action":"fail","Package":"raftmaster/cluster/thing","Elapsed":0.1}
+{"Action":"start","Package":"raftmaster/cluster/broken"}
+{"Action":"output","Package":"raftmaster/cluster/broken","Output":"FAIL\traftmaster/cluster/broken [build failed]\n"}
+{"Action":"fail","Package":"raftmaster/cluster/broken","Elapsed":0,"FailedBuild":"raftmaster/cluster/broken"}
 {"ImportPath":"raftmaster/cmd/x","Action":"build-output","Output":"x.go:1: broken\n"}
 go: a complaint of its own
 `
@@ -78,6 +81,7 @@ func TestNamedTestsMustHaveRunAndPassed(t *testing.T) {
 		"a sub-test that is none":      {testRef{pkg, "TestHalf/c", ""}, ordinary, "did not run"},
 		"began and never ended":        {testRef{pkg, "TestCutOff", ""}, ordinary, "did not run"},
 		"another package":              {testRef{"cluster/away", "TestOne", ""}, ordinary, "did not run"},
+		"a package that is broken":     {testRef{"cluster/broken", "TestOne", ""}, partial, "did not run"},
 		"skipped in a partial run":     {testRef{pkg, "TestSkipped", ""}, partial, "unseen"},
 		"failed in a partial run":      {testRef{pkg, "TestFails", ""}, partial, "did not pass: fail"},
 		"absent from its package":      {testRef{pkg, "TestNone", ""}, partial, "did not run"},
@@ -137,7 +141,7 @@ func TestShow(t *testing.T) {
 	}
 	want := "skipped: cluster/thing TestSkipped: x_test.go:3: LEFT OUT: no camel\n" +
 		"skipped: cluster/thing TestHollow/a:\nskipped: cluster/thing TestHollow/b:\nskipped: cluster/thing TestHalf/a:\n" +
-		"loud\npanic: oh\nok  \traftmaster/cluster/thing\t0.1s\nx.go:1: broken\ngo: a complaint of its own\n"
+		"loud\npanic: oh\nok  \traftmaster/cluster/thing\t0.1s\nFAIL\traftmaster/cluster/broken [build failed]\nx.go:1: broken\ngo: a complaint of its own\n"
 	if out.String() != want {
 		t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
 	}
