@@ -134,7 +134,7 @@ func TestG72_WordsOfThePage(t *testing.T) {
 	f.state.status.Counts.DriversByState = map[string]int{"SUBMITTED": 1}
 	f.state.status.Counts.WaitingDrivers = 1
 	mustContain(t, f.get("/").Body.String(), `<tr class="wants"><td colspan="10">wants more executors: no worker has 1 core free`,
-		`<tr class="why"><td colspan="10">waiting: no worker is ALIVE`, "draining", "Running drivers", "Completed drivers", "goes on as driver-2", "relaunch 3", "(1 waiting)", "none yet")
+		`<tr class="why"><td colspan="10">waiting: no worker is ALIVE`, "draining", "Running Drivers", "Completed Drivers", "goes on as driver-2", "relaunch 3", "(1 waiting)", "none yet")
 }
 
 // TestG75_LogPages: a part of the log file, never more than is asked for, and an honest answer where there is none.

@@ -1,11 +1,13 @@
-// Package webui is the HTTP side of a master: Spark's /json, the health routes, the metrics route, a cluster page, and
-// the JSON API that raftctl speaks.
+// Package webui is the HTTP side of a master: Spark's pages, /json, kill forms and metrics routes, the health routes, the
+// cluster page, and the JSON API that raftctl speaks.
 //
-// It knows no Raft, no state machine and no Spark RPC. What it shows comes through the small interfaces State, Events
-// and Leadership, which cluster/admin implements; the view structs are declared here with their JSON names, which are
-// stable and which cmd/raftctl decodes. Their field names are snake case; times are milliseconds since the epoch and
-// durations are milliseconds unless a name says otherwise.
+// It knows no Raft, no state machine and no Spark RPC. What it shows comes through the small interfaces State, Details and
+// Events, and what it changes goes through Leadership and Operations; cluster/admin implements them. The view structs are
+// declared here with their JSON names, which are stable and which cmd/raftctl decodes. Their field names are snake case;
+// times are milliseconds since the epoch and durations are milliseconds unless a name says otherwise. Everything that is
+// shown comes from immutable copies: no request reads a table that somebody else writes (G-58, G-59).
 //
-// Nothing here changes state except POST /v1/transfer-leadership and /v1/peers/{add,remove,promote}, which need the admin
-// token, or a loopback caller when no token is configured. All handlers may be called from any number of goroutines at once.
+// Only POST changes anything: below /v1/ with the admin token, or by a loopback caller when no token is configured; and the
+// forms of Spark's page (forms.go), with their own rules on top (access.go). All handlers may be called from any number of
+// goroutines at once.
 package webui

@@ -137,6 +137,17 @@ func TestB112_FormFieldsAreSparks(t *testing.T) {
 	}
 	recorded := readFile(t, "spark-4.3.0_ui_csrf.txt")
 	page := newForms(nil).send(http.MethodGet, "/", nil, nil).Body.String()
+	header := regexp.MustCompile(`<th[^>]*>((?:Submi|Main)[^<]*)</th>`)
+	recordedHead := regexp.MustCompile(`(?s)<thead>.*?</thead>`).FindString(recorded)
+	drivers := page[strings.Index(page, "Running Drivers"):]
+	for _, m := range regexp.MustCompile(`<th[^>]*>([^<]*)</th>`).FindAllStringSubmatch(recordedHead, -1) {
+		if !regexp.MustCompile(`<th[^>]*>` + m[1] + `</th>`).MatchString(drivers) {
+			t.Errorf("the table of drivers has no column %q", m[1])
+		}
+	}
+	if !header.MatchString(recordedHead) {
+		t.Error("the recorded page has no table of drivers")
+	}
 	for _, re := range []*regexp.Regexp{field, action} {
 		if got, want := names(re, page), names(re, recorded); got != want || want == "" {
 			t.Errorf("ours %q, Spark's %q", got, want)

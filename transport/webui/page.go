@@ -138,7 +138,11 @@ var pageFuncs = template.FuncMap{
 		v := reflect.ValueOf(list)
 		return v.Slice(0, min(v.Len(), pageRows)).Interface()
 	},
-	"more":  func(list any) int { return max(0, reflect.ValueOf(list).Len()-pageRows) },
+	"more": func(list any) int { return max(0, reflect.ValueOf(list).Len()-pageRows) },
+	// sparkURL is how Spark's page shows the REST gateway: as spark-submit takes it.
+	"sparkURL": func(url string) string {
+		return "spark://" + strings.TrimPrefix(strings.TrimPrefix(url, "https://"), "http://")
+	},
 	"slash": func(base string) string { return strings.TrimRight(base, "/") + "/" },
 	"cores": func(n int) string {
 		if n == 1 {
