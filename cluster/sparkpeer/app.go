@@ -281,6 +281,13 @@ func (a *App) RequestExecutors(total int32) (bool, error) {
 	})
 }
 
+// RequestTargets asks for totals of several profiles and waits for the answer.
+func (a *App) RequestTargets(targets ...sparkmsg.ProfileTotal) (bool, error) {
+	return a.ask(func(id string) sparkmsg.Message {
+		return &sparkmsg.RequestExecutors{AppID: id, ResourceProfileToTotalExecs: targets}
+	})
+}
+
 // KillExecutors asks for executors to be killed and waits for the answer.
 func (a *App) KillExecutors(ids ...string) (bool, error) {
 	return a.ask(func(id string) sparkmsg.Message { return &sparkmsg.KillExecutors{AppID: id, ExecutorIDs: ids} })
