@@ -24,10 +24,9 @@ const (
 	PhaseApps Phase = "apps"
 	// PhaseBurst lets one more application ask for Config.Burst executors at once.
 	PhaseBurst Phase = "burst"
-	// PhaseChurn lets executors exit and be replaced, Config.ChurnWindow at a time. It needs PhaseApps.
+	// PhaseChurn lets executors exit and be replaced, Config.ChurnWindow at a time: for each of them the worker reports
+	// EXITED, the master launches another, and its worker reports RUNNING. It needs PhaseApps.
 	PhaseChurn Phase = "churn"
-	// PhaseChanges reports executor states again and again. It needs PhaseApps.
-	PhaseChanges Phase = "changes"
 	// PhaseDrivers submits drivers, which the workers run until they are killed.
 	PhaseDrivers Phase = "drivers"
 	// PhaseHold only keeps the load as it is, with each worker's heartbeat every Config.HeartbeatEvery.
@@ -35,7 +34,7 @@ const (
 )
 
 // Phases lists all phases in their order.
-var Phases = []Phase{PhaseWorkers, PhaseHeartbeats, PhaseApps, PhaseBurst, PhaseChurn, PhaseChanges, PhaseDrivers, PhaseHold}
+var Phases = []Phase{PhaseWorkers, PhaseHeartbeats, PhaseApps, PhaseBurst, PhaseChurn, PhaseDrivers, PhaseHold}
 
 // Config describes a run. A zero field means its default.
 type Config struct {
@@ -68,7 +67,7 @@ type Config struct {
 	HeartbeatRate float64
 	// HeartbeatEvery is each worker's own period outside PhaseHeartbeats; 15 s.
 	HeartbeatEvery time.Duration
-	// Duration is how long each phase without a natural end takes (heartbeats, churn, changes, hold); 5 s.
+	// Duration is how long each phase without a natural end takes (heartbeats, churn, hold); 5 s.
 	Duration time.Duration
 	// Warmup runs before the heartbeats and the churn that count; 0 is none.
 	Warmup time.Duration
@@ -182,8 +181,8 @@ func (c *Config) validate() (sparkmsg.Family, error) {
 			return bad("phase %q is not known; the phases are %v", p, Phases)
 		}
 	}
-	if (have[PhaseChurn] || have[PhaseChanges]) && !(have[PhaseApps] && c.Apps > 0 && c.Executors > 0) {
-		return bad("phases %s and %s need %s with applications that have executors", PhaseChurn, PhaseChanges, PhaseApps)
+	if have[PhaseChurn] && !(have[PhaseApps] && c.Apps > 0 && c.Executors > 0) {
+		return bad("phase %s needs %s with applications that have executors", PhaseChurn, PhaseApps)
 	}
 	return fam, nil
 }

@@ -36,6 +36,8 @@ type hub struct {
 	leaving atomic.Bool
 	paused  atomic.Bool // background heartbeats
 
+	reports atomic.Pointer[series] // of state changes, while they are measured
+
 	heartbeats, launches, running, ended, drivers atomic.Int64
 
 	mu     sync.Mutex
@@ -111,6 +113,8 @@ func (h *hub) listen() error {
 
 func (h *hub) makePeers() {
 	host := func(net, i int) string { return fmt.Sprintf("127.%d.%d.%d", net, 1+i/250, 1+i%250) }
+	stamp := time.Now().Format("20060102150405.000") // where Spark writes the time of start, to the second
+	stamp = strings.Replace(stamp, ".", "", 1)
 	h.scout = h.newPeer(fmt.Sprintf("127.%d.0.1", h.cfg.Net), "client", nobodyRole{})
 	for i := range h.cfg.Workers {
 		w := &worker{}
@@ -124,9 +128,6 @@ func (h *hub) makePeers() {
 		h.apps = append(h.apps, a)
 	}
 }
-
-// stamp stands in worker ids where Spark writes the time of start.
-var stamp = time.Now().Format("20060102150405")
 
 func (h *hub) newPeer(host, endpoint string, r role) *peer {
 	p := &peer{h: h, addr: frame.Address{Host: host, Port: h.port}, endpoint: endpoint, role: r}

@@ -296,8 +296,11 @@ func (h *hub) churnPhase(report *Report) error {
 		}
 	}
 	s := h.begin("executor launches, replacing", 0)
+	reports := h.begin("executor state changes", 0)
+	h.reports.Store(reports)
 	err := h.churn(s, h.cfg.Duration)
-	report.Results = append(report.Results, s.result(true))
+	h.reports.Store(nil)
+	report.Results = append(report.Results, s.result(true), reports.result(true))
 	return err
 }
 
@@ -331,50 +334,6 @@ func (h *hub) churn(s *series, length time.Duration) error {
 		e.w.end(execKey{h.apps[i%h.cfg.Apps].appID(), e.id}, sparkmsg.ExecutorExited)
 	}
 	return s.waitAll(ctx, asked)
-}
-
-// changePhase reports RUNNING for executors that run.
-func (h *hub) changePhase(report *Report) error {
-	ctx, cancel := h.phaseContext(h.cfg.Duration)
-	defer cancel()
-	s := h.begin("executor state changes", 0)
-	defer h.watch(s, h.cfg.Duration)()
-	end := time.Now().Add(h.cfg.Duration)
-	slots := make(chan struct{}, h.cfg.Window)
-	asked := 0
-	var err error
-	for i := 0; time.Now().Before(end) && err == nil; i++ {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			err = s.ended(ctx)
-			continue
-		}
-		id := h.apps[i%h.cfg.Apps].appID()
-		e, ok := h.table(id).any(i / h.cfg.Apps)
-		if !ok {
-			<-slots
-			if !pause(ctx, time.Millisecond) {
-				err = s.ended(ctx)
-			}
-			continue
-		}
-		asked++
-		start := time.Now()
-		e.w.report(execKey{id, e.id}, sparkmsg.ExecutorRunning, func(err error) {
-			if err != nil {
-				s.fail(err)
-			} else {
-				s.done(start)
-			}
-			<-slots
-		})
-	}
-	if err == nil {
-		err = s.waitAll(ctx, asked)
-	}
-	report.Results = append(report.Results, s.result(true))
-	return err
 }
 
 // driverPhase submits drivers and kills them when all run.

@@ -53,7 +53,7 @@ func run(ctx context.Context, cfg Config, fam sparkmsg.Family) (*Report, error) 
 func (h *hub) phases(report *Report, leader frame.Address) error {
 	steps := map[Phase]func(*Report) error{
 		PhaseHeartbeats: h.heartbeatPhase, PhaseApps: h.appPhase, PhaseBurst: h.burstPhase, PhaseChurn: h.churnPhase,
-		PhaseChanges: h.changePhase, PhaseDrivers: h.driverPhase, PhaseHold: h.holdPhase,
+		PhaseDrivers: h.driverPhase, PhaseHold: h.holdPhase,
 	}
 	if err := h.workerPhase(report, leader); err != nil {
 		return err

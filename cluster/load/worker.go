@@ -262,9 +262,13 @@ func (w *worker) report(key execKey, state sparkmsg.ExecutorState, done func(err
 		done(err)
 		return
 	}
+	start, reports := time.Now(), w.h.reports.Load()
 	w.ask(content, func(body []byte, err error) {
 		if err == nil && !bytes.Equal(body, w.h.yes) {
 			err = errAnswer
+		}
+		if err == nil && reports != nil {
+			reports.done(start)
 		}
 		done(err)
 	})

@@ -35,7 +35,7 @@ func (a *app) loadCommand() *cobra.Command {
 			"run on this machine, each with an address of its own (127.x.y.z), and prints rates and latencies.\n\n" +
 			"Phases, in this order: workers (always: connections, registrations), heartbeats, apps (registrations, their\n" +
 			"executors), burst (one application asks for many executors at once), churn (executors exit and are replaced),\n" +
-			"changes (state reports), drivers, hold (nothing but steady heartbeats).\n\n" +
+			"drivers, hold (nothing but steady heartbeats).\n\n" +
 			"Real applications of that cluster would get executors on workers that run nothing: use it on test clusters only.\n" +
 			"Everything leaves in order at the end. Exit code 4: some requests failed; they are counted in the output.",
 		Args: noArgs,

@@ -7,15 +7,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"raftmaster/cluster/sparktest"
+	"raftmaster/scripts/benchmachine"
 )
 
 type options struct {
@@ -28,26 +26,17 @@ type options struct {
 
 // Report is the JSON form of a run. Durations are milliseconds.
 type Report struct {
-	Commit      string    `json:"commit"`
-	Began       time.Time `json:"began"`
-	Machine     Machine   `json:"machine"`
-	Spark       string    `json:"spark"`
-	Rounds      int       `json:"rounds"`
-	Warmups     int       `json:"warmups"`
-	Failovers   []Result  `json:"failovers"`
-	FreshAlive  *Figures  `json:"fresh_single_master_alive_ms"`
-	Memory      *Memory   `json:"memory"`
-	LeftOut     []string  `json:"left_out"`
-	Leaderships []string  `json:"remarks"`
-}
-
-// Machine is what the figures depend on.
-type Machine struct {
-	CPUs     int     `json:"cpus"`
-	System   string  `json:"system"`
-	Go       string  `json:"go"`
-	DiskSync Figures `json:"idle_disk_sync_ms"`
-	Loopback Figures `json:"loopback_round_trip_ms"`
+	Commit      string               `json:"commit"`
+	Began       time.Time            `json:"began"`
+	Machine     benchmachine.Machine `json:"machine"`
+	Spark       string               `json:"spark"`
+	Rounds      int                  `json:"rounds"`
+	Warmups     int                  `json:"warmups"`
+	Failovers   []Result             `json:"failovers"`
+	FreshAlive  *Figures             `json:"fresh_single_master_alive_ms"`
+	Memory      *Memory              `json:"memory"`
+	LeftOut     []string             `json:"left_out"`
+	Leaderships []string             `json:"remarks"`
 }
 
 // Result is one way to lose a leader.
@@ -58,24 +47,9 @@ type Result struct {
 }
 
 // Figures sum up one series, in milliseconds.
-type Figures struct {
-	Median  float64   `json:"median"`
-	Worst   float64   `json:"worst"`
-	Samples []float64 `json:"samples,omitempty"`
-}
+type Figures = benchmachine.Figures
 
-func figures(samples []time.Duration) Figures {
-	if len(samples) == 0 {
-		return Figures{}
-	}
-	var list []float64
-	for _, s := range samples {
-		list = append(list, float64(s.Microseconds())/1000)
-	}
-	sorted := slices.Sorted(slices.Values(list))
-	n := len(sorted)
-	return Figures{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Worst: sorted[n-1], Samples: list}
-}
+func figures(samples []time.Duration) Figures { return benchmachine.Sum(samples) }
 
 func main() {
 	var opts options
@@ -109,9 +83,9 @@ func main() {
 }
 
 func run(ctx context.Context, opts options) (Report, error) {
-	report := Report{Began: time.Now().UTC(), Spark: opts.release, Rounds: opts.rounds, Warmups: opts.warmups, Commit: commit()}
+	report := Report{Began: time.Now().UTC(), Spark: opts.release, Rounds: opts.rounds, Warmups: opts.warmups, Commit: benchmachine.Commit()}
 	var err error
-	if report.Machine, err = machine(); err != nil {
+	if report.Machine, err = benchmachine.Describe(""); err != nil {
 		return report, err
 	}
 	spark, err := sparktest.Install(ctx, opts.release, progress)
@@ -157,8 +131,7 @@ func measure(ctx context.Context, report *Report, kind string, spark sparktest.S
 
 func print(r Report) {
 	fmt.Printf("\nraftmaster %s, Spark %s, %d rounds after %d warm-ups\n", r.Commit, r.Spark, r.Rounds, r.Warmups)
-	fmt.Printf("%d CPUs, %s, %s; idle disk sync %.2f ms, loopback round trip %.3f ms (medians)\n\n",
-		r.Machine.CPUs, r.Machine.System, r.Machine.Go, r.Machine.DiskSync.Median, r.Machine.Loopback.Median)
+	fmt.Printf("%s\n\n", r.Machine)
 	fmt.Printf("%-10s  %22s  %22s\n", "leader", "new leader, ms", "all re-attached, ms")
 	fmt.Printf("%-10s  %11s %10s  %11s %10s\n", "", "median", "worst", "median", "worst")
 	for _, f := range r.Failovers {
@@ -178,40 +151,4 @@ func print(r Report) {
 
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
-}
-
-func machine() (Machine, error) {
-	disk, err := diskSync(".")
-	if err != nil {
-		return Machine{}, fmt.Errorf("disk sync: %w", err)
-	}
-	loop, err := loopbackRoundTrip()
-	if err != nil {
-		return Machine{}, fmt.Errorf("loopback: %w", err)
-	}
-	var u syscall.Utsname
-	if err := syscall.Uname(&u); err != nil {
-		return Machine{}, err
-	}
-	disk.Samples, loop.Samples = nil, nil
-	return Machine{CPUs: runtime.NumCPU(), System: "Linux " + chars(u.Release[:]), Go: runtime.Version(), DiskSync: disk, Loopback: loop}, nil
-}
-
-func chars(s []int8) string {
-	var b strings.Builder
-	for _, c := range s {
-		if c == 0 {
-			break
-		}
-		b.WriteByte(byte(c))
-	}
-	return b.String()
-}
-
-func commit() string {
-	out, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
-	if err != nil {
-		return "unknown commit"
-	}
-	return strings.TrimSpace(string(out))
 }

@@ -1,4 +1,4 @@
-package main
+package benchmachine
 
 import (
 	"errors"
@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskSync measures fdatasync after a 4 KB append, as a log append costs it, in
-// the directory for temporary files, where the masters keep their data here.
-func diskSync(string) (f Figures, err error) {
-	file, err := os.CreateTemp("", "bench-sync-")
+// DiskSync measures fdatasync after a 4 KB append, as a log append costs it, in a
+// directory; "" is the one for temporary files.
+func DiskSync(dir string) (f Figures, err error) {
+	file, err := os.CreateTemp(dir, "bench-sync-")
 	if err != nil {
 		return f, err
 	}
@@ -31,11 +31,11 @@ func diskSync(string) (f Figures, err error) {
 		}
 		samples = append(samples, time.Since(began))
 	}
-	return figures(samples), nil
+	return Sum(samples), nil
 }
 
-// loopbackRoundTrip measures one byte there and back over TCP.
-func loopbackRoundTrip() (f Figures, err error) {
+// LoopbackRoundTrip measures one byte there and back over TCP.
+func LoopbackRoundTrip() (f Figures, err error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return f, err
@@ -73,5 +73,5 @@ func loopbackRoundTrip() (f Figures, err error) {
 	if err := <-echoed; err != nil {
 		return f, fmt.Errorf("echo: %w", err)
 	}
-	return figures(samples), nil
+	return Sum(samples), nil
 }
