@@ -2,7 +2,6 @@ package clustertest
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"raftmaster/cluster/master"
@@ -19,15 +18,19 @@ const excusedAfter = appTimeout - 60*time.Second
 
 // checker looks at everything that happens and reports what must never happen.
 type checker struct {
-	s        *Sim
-	digests  []fsm.Digest // by index
-	appIDs   map[string]bool
-	lastExec map[string]int // the last executor id of each application
-	written  map[fsm.ExecutorKey]bool
-	arrived  map[fsm.ExecutorKey]bool
-	killed   map[fsm.ExecutorKey]bool
-	asks     []*openAsk
-	cutOff   map[*proc]*disturbance
+	s         *Sim
+	digests   []fsm.Digest // by index
+	appIDs    map[string]bool
+	lastExec  map[string]int // the last executor id of each application
+	written   map[fsm.ExecutorKey]bool
+	arrived   map[fsm.ExecutorKey]bool
+	killed    map[fsm.ExecutorKey]bool
+	asks      []*openAsk
+	cutOff    map[*proc]*disturbance
+	jobs      *jobChecker
+	appFailed map[string]bool            // ended because its executors failed
+	cleared   bool                       // somebody has cleared what is completed
+	launches  map[string][]time.Duration // of applications whose executors never last
 	// holding: the cluster has settled, and must stay so.
 	holding bool
 }
@@ -35,7 +38,7 @@ type checker struct {
 type openAsk struct {
 	m    *masterNode
 	at   time.Duration
-	what sparkmsg.Message
+	what any
 	over bool
 }
 
@@ -44,8 +47,10 @@ type disturbance struct{ from, to, longest time.Duration }
 
 func newChecker(s *Sim) *checker {
 	c := &checker{s: s, appIDs: map[string]bool{}, lastExec: map[string]int{}, written: map[fsm.ExecutorKey]bool{},
-		arrived: map[fsm.ExecutorKey]bool{}, killed: map[fsm.ExecutorKey]bool{}, cutOff: map[*proc]*disturbance{}}
+		arrived: map[fsm.ExecutorKey]bool{}, killed: map[fsm.ExecutorKey]bool{}, cutOff: map[*proc]*disturbance{},
+		jobs: newJobChecker(), appFailed: map[string]bool{}, launches: map[string][]time.Duration{}}
 	c.watchAsks()
+	c.watchDoubles()
 	return c
 }
 
@@ -63,7 +68,12 @@ func (c *checker) applied(m *masterNode, index uint64, cmd fsm.Command, r fsm.Re
 	if err := fsm.Check(view); err != nil {
 		c.s.fail("index %d, %T: %v", index, cmd, err)
 	}
+	c.jobsApplied(index, cmd, r, view)
 	switch v := r.Value.(type) {
+	case fsm.ExecutorChangedResult:
+		if v.AppFailed {
+			c.appFailed[cmd.(fsm.ExecutorChanged).AppID] = true
+		}
 	case fsm.RegisterApplicationResult:
 		if v.Outcome != fsm.AppRepeated && c.appIDs[v.AppID] {
 			c.s.fail("application id %s was given twice", v.AppID)
@@ -88,8 +98,8 @@ func (c *checker) committed(cmd fsm.Command) {
 	case fsm.RemoveWorker, fsm.FinishApplication, fsm.MarkIncompatible:
 		c.s.fail("committed in a settled cluster: %s", show(cmd))
 	case fsm.ReconcileWorker:
-		if len(cmd.Missing) > 0 {
-			c.s.fail("executors are missing in a settled cluster: %s", show(cmd))
+		if len(cmd.Missing)+len(cmd.MissingDrivers) > 0 {
+			c.s.fail("executors or drivers are missing in a settled cluster: %s", show(cmd))
 		}
 	}
 }
@@ -109,6 +119,10 @@ func (c *checker) pushed(m *masterNode, to sparkmsg.Address, msg sparkmsg.Messag
 			c.s.fail("%s sends the launch of %v a second time", m.name, key)
 		}
 		c.written[key] = true
+	case *sparkmsg.LaunchDriver:
+		c.jobWritten(m, msg.DriverID)
+	case *sparkmsg.KillDriver:
+		c.jobs.killed[msg.DriverID] = true
 	case *sparkmsg.KillExecutor:
 		c.killed[fsm.ExecutorKey{AppID: msg.AppID, ExecID: int(msg.ExecID)}] = true
 	}
@@ -130,6 +144,25 @@ func (c *checker) launchArrived(w *worker, key fsm.ExecutorKey) {
 		c.s.fail("%s is told to launch %v, which was launched before", w.name, key)
 	}
 	c.arrived[key] = true
+	c.launchRate(key.AppID)
+}
+
+// launchRate checks that executors that never last are not launched without end (G-44): of 8 at once, each round comes
+// after a pause that doubles, 1 s after the third failure and 60 s in the end.
+func (c *checker) launchRate(app string) {
+	const window, limit = time.Minute, 3 + 8*7
+	d := c.s.driverOf(app)
+	if d == nil || !d.crashing {
+		return
+	}
+	recent := append(c.launches[app], c.s.now)
+	for recent[0] < c.s.now-window {
+		recent = recent[1:]
+	}
+	c.launches[app] = recent
+	if len(recent) > limit {
+		c.s.fail("%d executors of %s, all of which fail, were launched within %v", len(recent), app, window)
+	}
 }
 
 // workerLoad checks that a worker has what it is told to run. Executors that are on their way out do not count (G-55),
@@ -140,6 +173,12 @@ func (c *checker) workerLoad(w *worker) {
 		if !e.told && !c.killed[e.key] {
 			cores += e.cores
 			mem += e.mem
+		}
+	}
+	for _, j := range w.jobs {
+		if !j.told && !c.jobs.killed[j.id] {
+			cores += j.cores
+			mem += j.mem
 		}
 	}
 	if cores > w.cores || mem > w.mem {
@@ -186,7 +225,7 @@ func (c *checker) incompatible(view fsm.View) (err error) {
 	view.ActiveApplications(func(a *fsm.Application) bool {
 		for _, id := range a.IncompatibleWorkers {
 			for _, w := range c.s.workers {
-				mayBe := w.decommissioned || c.cutOff[w.proc] != nil || w.cannotRead && c.s.appFamily(a.ID) != w.fam
+				mayBe := w.decommissioned || w.ordered || c.cutOff[w.proc] != nil || w.cannotRead && c.s.appFamily(a.ID) != w.fam
 				if w.id == id && !mayBe {
 					err = fmt.Errorf("application %s will not use %s, which could run it", a.ID, w.name)
 				}
@@ -206,23 +245,25 @@ func (c *checker) targetsRefused(d *driver) {
 
 // application finds an application in the most recent state.
 func (c *checker) application(id string) *fsm.Application {
+	app, _ := c.newest().machine.View().Application(id)
+	return app
+}
+
+// newest gives the master that has applied the most.
+func (c *checker) newest() *masterNode {
 	var best *masterNode
 	for _, m := range c.s.masters {
 		if best == nil || m.applied > best.applied {
 			best = m
 		}
 	}
-	app, _ := best.machine.View().Application(id)
-	return app
+	return best
 }
 
 // mayEnd tells whether a living driver's application may end by the master's decision: too many failures, or a driver
 // that could not be reached for as long as it takes.
 func (c *checker) mayEnd(d *driver, app *fsm.Application) bool {
-	if d.unregistered || d.wasUndialable {
-		return true
-	}
-	if app != nil && strings.Contains(app.EndReason, "executors failed") {
+	if d.unregistered || d.wasUndialable || d.condemned || c.appFailed[d.id] {
 		return true
 	}
 	cut := c.cutOff[d.proc]
@@ -246,7 +287,7 @@ func (c *checker) disturbed(p *peer, d time.Duration) {
 }
 
 // askArrived notes an ask that a master owes an answer.
-func (c *checker) askArrived(m *masterNode, what sparkmsg.Message) *openAsk {
+func (c *checker) askArrived(m *masterNode, what any) *openAsk {
 	if c.s.trace != nil {
 		c.s.note(m.name, "is asked %s", show(what))
 	}

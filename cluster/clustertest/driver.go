@@ -21,6 +21,8 @@ type driver struct {
 	desc    *sparkmsg.ApplicationDescription
 	release string
 	dynamic bool
+	// crashing: its executors never last. condemned: an operator may have ended it.
+	crashing, condemned bool
 
 	id         string // "" until registered
 	registered bool
@@ -64,6 +66,7 @@ func (s *Sim) newDriver(addr *sparkmsg.Address) *driver {
 		fam, release = sparkmsg.FamilyE, "4.3.0"
 	}
 	d := &driver{release: release, dynamic: s.chance(0.5), targets: map[int32]int32{}, acked: map[int32]bool{}, born: s.now}
+	d.crashing = s.chance(s.opt.Load.CrashLoop)
 	d.peer = newPeer(s, fmt.Sprintf("driver%d", n), endpointAppClient, at, fam)
 	d.desc = d.describe()
 	d.onMessage, d.onDisconnect = d.handle, func(sparkmsg.Address) {}
@@ -85,6 +88,10 @@ func (d *driver) describe() *sparkmsg.ApplicationDescription {
 	if d.dynamic || s.chance(0.7) {
 		desc.DefaultProfile.ExecutorResources = append(desc.DefaultProfile.ExecutorResources,
 			sparkmsg.ExecutorResourceRequest{ResourceName: "cores", Amount: int64(1 + s.rng.IntN(2))})
+	}
+	if n := s.gpuNeed(); n > 0 {
+		desc.DefaultProfile.ExecutorResources = append(desc.DefaultProfile.ExecutorResources,
+			sparkmsg.ExecutorResourceRequest{ResourceName: gpu, Amount: int64(n)})
 	}
 	cores := int32(1 + s.rng.IntN(8))
 	desc.MaxCores = &cores
@@ -235,6 +242,9 @@ func (d *driver) profile(id int32) sparkmsg.ResourceProfile {
 	p.ID = id
 	if id > 0 {
 		p.ExecutorResources = []sparkmsg.ExecutorResourceRequest{{ResourceName: "memory", Amount: 1024}, {ResourceName: "cores", Amount: 1}}
+		if d.s.opt.Load.GPU > 0 && d.addr.Port%2 == 0 {
+			p.ExecutorResources = append(p.ExecutorResources, sparkmsg.ExecutorResourceRequest{ResourceName: gpu, Amount: 1})
+		}
 	}
 	return p
 }
@@ -298,6 +308,13 @@ func (s *Sim) driverOf(appID string) *driver {
 		}
 	}
 	return nil
+}
+
+// crashLoops tells whether an application's executors end as soon as they run. Where no limit ends such an application,
+// it works in the end, so that the cluster can settle.
+func (s *Sim) crashLoops(appID string) bool {
+	d := s.driverOf(appID)
+	return d != nil && d.crashing && (!s.healed || !s.opt.UnlimitedRetries)
 }
 
 // releaseAt is what the web page at a URL says.

@@ -21,7 +21,11 @@ func (s *Sim) startFaults() {
 		{f.PauseWorker, s.pauseWorker}, {f.Decommission, s.decommissionOne},
 		{f.KillDriver, func() { s.loseDriver(true) }}, {f.VanishDriver, func() { s.loseDriver(false) }},
 		{f.ReplaceDriver, s.replaceDriver},
+		{f.PauseDriver, s.pauseDriver},
+		{f.Drain, s.drainOne}, {f.OrderDecommission, s.orderDecommission}, {f.KillApp, s.orderKillApp},
+		{f.Clear, s.orderClear}, {f.KillAll, s.orderKillAll},
 		{s.opt.Load.NewWorker, s.arriveWorker}, {s.opt.Load.NewDriver, s.arriveDriver},
+		{s.opt.Load.Submit, func() { s.newClient() }}, {s.opt.Load.SubmitREST, s.submitREST},
 	} {
 		s.repeat(fault.mean, fault.fn)
 	}
@@ -214,7 +218,8 @@ func (s *Sim) committed(cmd fsm.Command) {
 		return
 	}
 	switch cmd.(type) {
-	case fsm.RegisterApplication, fsm.RegisterWorker, fsm.PlaceExecutors, fsm.ReconcileWorker, fsm.ExecutorChanged:
+	case fsm.RegisterApplication, fsm.RegisterWorker, fsm.PlaceExecutors, fsm.ReconcileWorker, fsm.ExecutorChanged,
+		fsm.SubmitDriver, fsm.PlaceDrivers, fsm.DriverChanged, fsm.RequestKillDriver:
 		if m := s.raft.leader; m != nil && s.chance(s.opt.Faults.KillAtCommit) {
 			s.after(s.between(0, 3*time.Millisecond), func() {
 				if s.raft.leader == m && !s.healed {
@@ -309,6 +314,20 @@ func (s *Sim) arriveDriver() {
 	}
 }
 
+// endCrashLoops ends the drivers whose executors never last, should the master not have done so.
+func (s *Sim) endCrashLoops() {
+	if s.opt.UnlimitedRetries {
+		return
+	}
+	s.after(4*time.Minute, func() {
+		for _, d := range s.livingDrivers() {
+			if d.crashing {
+				d.die("nothing works")
+			}
+		}
+	})
+}
+
 // heal ends all faults and all activity.
 func (s *Sim) heal() {
 	s.healed = true
@@ -334,4 +353,10 @@ func (s *Sim) heal() {
 	for _, p := range s.peers() {
 		p.undialable = dialled
 	}
+	for _, d := range s.drivers {
+		if d.up && d.paused {
+			d.resume()
+		}
+	}
+	s.endCrashLoops()
 }

@@ -262,6 +262,13 @@ func (n *network) close(k *sock) {
 	n.end(k)
 	k.queue = waiting
 	n.queueOrFly(k, &packet{kind: fin})
+	if gen := k.pathGen; k.own.master && len(k.queue) > 0 {
+		n.s.after(masterUserTimeout, func() {
+			if k.pathGen == gen {
+				k.queue = nil
+			}
+		})
+	}
 }
 
 // abort gives up on a connection whose data nobody acknowledges.
@@ -362,7 +369,7 @@ func (n *network) die(p *proc, withFIN bool) {
 			continue
 		}
 		if withFIN {
-			n.abort(k)
+			n.close(k) // the kernel goes on to deliver what the process has written
 			continue
 		}
 		k.open, k.gone, k.queue = false, true, nil

@@ -26,10 +26,11 @@ type masterNode struct {
 	machine *fsm.Machine
 	rpc     *rpc
 
-	applied int // entries of the log
-	lagging bool
-	posted  time.Duration // when the last event of Raft is delivered: they stay in order
-	armed   time.Duration // when the next Tick is due; 0 is none
+	applied   int  // entries of the log
+	restarted bool // it reads the log from its disk
+	lagging   bool
+	posted    time.Duration // when the last event of Raft is delivered: they stay in order
+	armed     time.Duration // when the next Tick is due; 0 is none
 
 	isolated            bool // cut off from the other masters
 	leaseFrom           time.Duration
@@ -45,7 +46,7 @@ func masterAddress(number int) sparkmsg.Address {
 
 // newMaster starts a master with an empty disk; Raft brings it up to date.
 func newMaster(s *Sim, number int) *masterNode {
-	m := &masterNode{number: number, machine: fsm.NewMachine()}
+	m := &masterNode{number: number, machine: fsm.NewMachine(), restarted: s.disks[number] != nil}
 	m.proc = &proc{s: s, name: fmt.Sprintf("master%d", number), addr: masterAddress(number), master: true}
 	m.rpc = newRPC(m)
 	m.accept = func(k *sock) { m.rpc.adopt(k) }
@@ -53,14 +54,35 @@ func newMaster(s *Sim, number int) *masterNode {
 	m.core = master.NewCore(master.Config{
 		NodeID: m.name, Self: m.addr, WebUIURL: "http://" + m.addr.Host + ":8080",
 		WorkerTimeout: workerTimeout, AppTimeout: appTimeout, DeadWorkerPersistence: 15, SpreadOutApps: true,
-		Settings: fsm.DefaultSettings(), Location: time.UTC,
+		Settings: s.settings(), Location: time.UTC, Lease: lease, DecommissionEnabled: true,
+		SpreadOutDrivers: s.opt.SpreadOutDrivers, MaxDrivers: s.opt.maxDrivers(), RelaunchDelay: s.opt.relaunchDelay(),
+		Masters: s.masterAddresses(),
 	}, master.Deps{
-		Clock: simClock{s}, Proposer: m, Network: m.rpc, Releases: &releases{m}, View: m.machine.View,
+		Clock: simClock{s}, Proposer: m, Network: m.rpc, Releases: &releases{m}, View: func() fsm.View { return m.machine.View() },
 		Lease: m.gate, Log: s.logger(m.name),
 	})
+	if d := s.disks[number]; d != nil && d.index > 0 {
+		m.restore(d.snapshot, d.index)
+	}
 	s.net.listen(m.proc)
 	s.raft.catchUp(m)
 	return m
+}
+
+func (s *Sim) masterAddresses() (out []sparkmsg.Address) {
+	for i := range s.opt.Masters {
+		out = append(out, masterAddress(i))
+	}
+	return out
+}
+
+// settings are what every leader replicates.
+func (s *Sim) settings() fsm.Settings {
+	set := fsm.DefaultSettings()
+	if s.opt.UnlimitedRetries {
+		set.MaxExecutorRetries = -1
+	}
+	return set
 }
 
 // simClock is the clock of all masters.
@@ -70,11 +92,7 @@ func (c simClock) Now() time.Time { return c.s.Now() }
 
 // Propose implements master.Proposer.
 func (m *masterNode) Propose(cmd fsm.Command) {
-	if set, ok := cmd.(fsm.SetTargets); ok && m.s.opt.Plant.LoseTargets {
-		set.Targets = nil
-		cmd = set
-	}
-	m.s.raft.propose(m, cmd)
+	m.s.raft.propose(m, m.s.plantedCommand(cmd))
 }
 
 // gate is the lease as this master sees it.
@@ -115,7 +133,7 @@ func (m *masterNode) applyTo(length int) {
 	for ; m.applied < length; m.applied++ {
 		e := m.s.raft.log[m.applied]
 		index := uint64(m.applied + 1)
-		cmd := e.cmd
+		cmd := m.fromLog(e.cmd)
 		if m.s.opt.Plant.SkipEntry && m.number == 1 && index == 20 {
 			cmd = fsm.ConfirmApplication{}
 		}
@@ -123,6 +141,7 @@ func (m *masterNode) applyTo(length int) {
 		m.s.check.applied(m, index, cmd, result)
 		batch = append(batch, master.Applied{Index: index, Term: e.term, Cmd: e.cmd, Result: result})
 	}
+	m.saveSnapshot()
 	m.post(m.s.between(0, 200*time.Microsecond), func() { m.core.Applied(batch) })
 }
 
@@ -147,6 +166,9 @@ func (m *masterNode) kill() {
 func (s *Sim) restart(number int) {
 	if s.masters[number].up {
 		return
+	}
+	if s.disks[number] == nil {
+		s.disks[number] = &disk{}
 	}
 	s.masters[number] = newMaster(s, number)
 	s.masters[number].note("started")

@@ -22,6 +22,16 @@ type Options struct {
 	// MaxCommit bounds a commit, MaxLag how far followers apply behind.
 	MaxCommit, MaxLag time.Duration
 
+	// MaxDrivers, RelaunchDelay and SpreadOutDrivers are configured on every master; UnlimitedRetries takes the limit off
+	// failures of executors.
+	MaxDrivers       int
+	RelaunchDelay    time.Duration
+	SpreadOutDrivers bool
+	UnlimitedRetries bool
+	// Snapshots is the chance that a master saves a snapshot after it has applied entries. A restarted one begins with its
+	// last snapshot, and reads the rest of the log from bytes; a follower that is far behind may get the leader's.
+	Snapshots float64
+
 	Faults FaultOptions
 	Load   LoadOptions
 	Plant  Plant
@@ -34,7 +44,10 @@ type FaultOptions struct {
 	Transfer, Storm, Outage                 time.Duration
 	KillWorker, VanishWorker, PauseWorker   time.Duration
 	KillDriver, VanishDriver, ReplaceDriver time.Duration
+	PauseDriver                             time.Duration
 	Decommission                            time.Duration
+	// What operators do: Drain takes the mark away as well.
+	Drain, OrderDecommission, KillApp, Clear, KillAll time.Duration
 	// MaxPartition and MaxPause bound how long such a fault lasts.
 	MaxPartition, MaxPause time.Duration
 	// KillAtCommit is the chance that the leader dies around the commit of a registration or of a plan.
@@ -54,27 +67,42 @@ type LoadOptions struct {
 	FailStart, SlowStart float64
 	// Silent is the share of workers of a release that nobody can tell and that cannot read other releases' launches.
 	Silent float64
+	// Submit and SubmitREST are the times between submissions of drivers of cluster deploy mode; JobStatus and KillJob
+	// those between such questions of one client. JobLife is the mean life of such a driver.
+	Submit, SubmitREST, JobStatus, KillJob, JobLife time.Duration
+	// GPU is the share of workers that have addresses of a custom resource, and of those who want some.
+	GPU float64
+	// CrashLoop is the share of applications whose executors all end as soon as they run.
+	CrashLoop float64
 	// NewWorker and NewDriver are the times between arrivals.
 	NewWorker, NewDriver time.Duration
 }
 
 // Plant is a bug that is put into the simulated cluster on purpose, to see the checkers fire.
 type Plant struct {
-	RepeatLaunch   bool // the network writes launches twice
+	RepeatLaunch   bool // the network writes launches twice, of executors and of drivers
 	LeaseAlways    bool // masters believe in their lease for ever
 	SkipEntry      bool // one machine does not apply one entry
-	LoseKills      bool // the network loses KillExecutor
+	LoseKills      bool // the network loses KillExecutor and KillDriver
 	NoProbe        bool // probes find every peer gone
 	LoseRegistered bool // the network loses every RegisteredWorker of the second half
 	NoAnswers      bool // executor states are never answered
-	NewIDs         bool // every RegisteredApplication names another application
+	NewIDs         bool // every RegisteredApplication names another application, every submission another driver
 	HalfWorkers    bool // workers have half of what they offered
 	LoseTargets    bool // RequestExecutors is answered and not heeded
+	HideJobs       bool // workers do not list their drivers
+	ForgetClients  bool // nobody notes who has submitted a driver
+	JumpQueue      bool // the first of several drivers is not placed
+	NoMaxDrivers   bool // masters do not know of MaxDrivers
+	NoDelay        bool // masters do not know of RelaunchDelay
+	SameAddress    bool // executors are all given the same address
+	StaleSnapshot  bool // a restored snapshot is one entry younger than it says
+	HideCrashes    bool // executors that crash are said to have ended well
 }
 
 // Scenarios lists the names that OptionsFor knows.
 var Scenarios = []string{"calm", "connections", "partitions", "swizzle", "leaders", "storm", "takeover", "pauses",
-	"workers", "drivers", "isolation", "everything"}
+	"workers", "drivers", "isolation", "jobs", "relaunch", "submit", "resources", "snapshots", "operator", "crashloop", "everything"}
 
 // OptionsFor gives the options of a seed: its scenario in turn, with sizes that vary.
 func OptionsFor(seed uint64) Options {
@@ -133,7 +161,71 @@ var scenarios = map[string]func(*Options){
 		o.Faults.Isolate, o.Faults.Transfer, o.Faults.KillAtCommit = 12*time.Second, 30*time.Second, 0.03
 		o.Faults.PauseMaster, o.Load.Silent = 40*time.Second, 0.2
 	},
+	"jobs": func(o *Options) {
+		o.jobs()
+		o.Faults.Cut = 20 * time.Second
+	},
+	"relaunch": func(o *Options) {
+		o.jobs()
+		o.Faults.KillWorker, o.Faults.VanishWorker, o.Faults.PauseWorker = 20*time.Second, 40*time.Second, 20*time.Second
+		o.Faults.Partition, o.Faults.Transfer, o.Load.JobLife = 25*time.Second, 40*time.Second, 150*time.Second
+		o.Load.Silent = 0.05
+	},
+	"submit": func(o *Options) {
+		o.jobs()
+		o.Load.Submit, o.Load.KillJob, o.Load.JobLife = 3*time.Second, 10*time.Second, 15*time.Second
+		o.Faults.KillAtCommit, o.Faults.Isolate, o.Faults.PauseMaster = 0.06, 30*time.Second, 40*time.Second
+		o.Faults.Transfer = 15 * time.Second
+	},
+	"resources": func(o *Options) {
+		o.jobs()
+		o.Load.GPU = 0.7
+		o.Faults.KillMaster, o.Faults.PauseWorker, o.Faults.KillWorker = 25*time.Second, 25*time.Second, 40*time.Second
+		o.Faults.Cut = 10 * time.Second
+	},
+	"snapshots": func(o *Options) {
+		o.jobs()
+		o.Snapshots = 0.05
+		o.Faults.KillMaster, o.Faults.Outage, o.Faults.Clear = 8*time.Second, 50*time.Second, 40*time.Second
+		o.Faults.KillWorker, o.Load.GPU = 40*time.Second, 0.3
+	},
+	"operator": func(o *Options) {
+		o.jobs()
+		f := &o.Faults
+		f.Drain, f.OrderDecommission, f.KillApp, f.Clear = 10*time.Second, 40*time.Second, 20*time.Second, 20*time.Second
+		f.KillAll, f.PauseDriver, f.Transfer, f.KillMaster = 60*time.Second, 30*time.Second, 20*time.Second, 40*time.Second
+		o.Load.SubmitREST = 15 * time.Second
+	},
+	"crashloop": func(o *Options) {
+		o.Load.CrashLoop, o.Load.NewDriver, o.Load.KillExecutors = 0.6, 20*time.Second, 0
+		o.Faults.Transfer = 60 * time.Second
+		o.UnlimitedRetries = o.Workers%2 == 0
+	},
 	"everything": everything,
+}
+
+// jobs lets drivers of cluster deploy mode be submitted; delay and limit differ from seed to seed.
+func (o *Options) jobs() {
+	l := &o.Load
+	l.Submit, l.SubmitREST, l.JobStatus, l.KillJob, l.JobLife = 8*time.Second, 40*time.Second, 10*time.Second, 40*time.Second, 40*time.Second
+	o.RelaunchDelay = []time.Duration{0, 0, 5 * time.Second, 30 * time.Second}[o.Workers%4]
+	o.MaxDrivers = []int{0, 3, 5}[(o.Workers+o.Drivers)%3]
+	o.SpreadOutDrivers = o.Drivers%2 == 0
+}
+
+// maxDrivers and relaunchDelay are what the masters know of it.
+func (o *Options) maxDrivers() int {
+	if o.Plant.NoMaxDrivers {
+		return 0
+	}
+	return o.MaxDrivers
+}
+
+func (o *Options) relaunchDelay() time.Duration {
+	if o.Plant.NoDelay {
+		return 0
+	}
+	return o.RelaunchDelay
 }
 
 func everything(o *Options) {
@@ -144,7 +236,10 @@ func everything(o *Options) {
 	f.KillWorker, f.VanishWorker, f.PauseWorker = 50*time.Second, 90*time.Second, 60*time.Second
 	f.KillDriver, f.VanishDriver, f.ReplaceDriver = 60*time.Second, 120*time.Second, 60*time.Second
 	f.Decommission, f.KillAtCommit, f.Undialable = 150*time.Second, 0.02, 0.1
-	o.Load.Silent = 0.1
+	f.PauseDriver, f.Drain, f.OrderDecommission = 100*time.Second, 60*time.Second, 200*time.Second
+	f.KillApp, f.Clear, f.KillAll = 150*time.Second, 150*time.Second, 200*time.Second
+	o.jobs()
+	o.Load.Silent, o.Load.GPU, o.Load.CrashLoop, o.Snapshots = 0.1, 0.3, 0.05, 0.01
 }
 
 // String shows the options on one line.

@@ -60,7 +60,7 @@ func (c *checker) quiescent() error {
 	if status.Pending > 0 {
 		return fmt.Errorf("%d commands are on their way", status.Pending)
 	}
-	for _, check := range []func(*masterNode, fsm.View) error{c.workersRight, c.driversRight, c.executorsRight, c.wantsMet} {
+	for _, check := range []func(*masterNode, fsm.View) error{c.workersRight, c.driversRight, c.executorsRight, c.jobsRight, c.wantsMet} {
 		if err := check(m, view); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (c *checker) workersRight(m *masterNode, view fsm.View) error {
 		switch {
 		case entry == nil:
 			return fmt.Errorf("%s is not in the table", w.name)
-		case entry.State != want && !(w.decommissioned && entry.Live()):
+		case entry.State != want && !((w.decommissioned || w.ordered) && entry.Live()):
 			return fmt.Errorf("%s is %v", w.name, entry.State)
 		case w.master == nil || w.master.addr != m.addr || !w.connected || !w.master.conn.k.open:
 			return fmt.Errorf("%s is not connected with the leader", w.name)
@@ -133,6 +133,9 @@ func (c *checker) workersRight(m *masterNode, view fsm.View) error {
 func (c *checker) driversRight(m *masterNode, view fsm.View) error {
 	owner := map[string]*driver{}
 	for _, d := range c.s.livingDrivers() {
+		if d.crashing && !c.s.opt.UnlimitedRetries {
+			return fmt.Errorf("%s, whose executors all fail, has not ended", d.name)
+		}
 		if d.unregistered {
 			return fmt.Errorf("%s is about to end", d.name)
 		}
@@ -183,8 +186,10 @@ func (c *checker) deadDriversRight(view fsm.View) error {
 		}
 		app, ok := view.Application(d.id)
 		switch {
+		case !ok && c.cleared:
 		case !ok:
 			return fmt.Errorf("application %s of the dead %s is forgotten", d.id, d.name)
+		case app.State == fsm.AppKilled && d.condemned:
 		case app.State == fsm.AppFailed, app.State == fsm.AppFinished && d.unregistered:
 		default:
 			return fmt.Errorf("application %s of the dead %s is %v", d.id, d.name, app.State)
@@ -204,6 +209,13 @@ func (c *checker) executorsRight(_ *masterNode, view fsm.View) error {
 			cores += e.cores
 			mem += e.mem
 			real = append(real, fmt.Sprintf("%v@%s", e.key, w.id))
+		}
+		for _, j := range w.jobs {
+			cores += j.cores
+			mem += j.mem
+		}
+		if wrong := c.addressesRight(w, entry); wrong != nil {
+			err = wrong
 		}
 		if entry.CoresUsed != cores || entry.MemoryUsedMB != mem {
 			err = fmt.Errorf("%s uses %d cores and %d MiB, the books say %d and %d", w.name, cores, mem, entry.CoresUsed, entry.MemoryUsedMB)
@@ -244,11 +256,11 @@ func (c *checker) wantsMet(_ *masterNode, view fsm.View) error {
 			if p.Profile.Cores != nil {
 				need = *p.Profile.Cores
 			}
-			if p.Executors >= p.Target || a.CoresLeft() < need {
+			if p.Executors >= p.Target || a.CoresLeft() < need || a.NotBeforeMillis > c.s.Now().UnixMilli() {
 				continue
 			}
 			view.Workers(func(w *fsm.Worker) bool {
-				if w.State == fsm.WorkerAlive && w.CoresFree() >= need && w.MemoryFreeMB() >= p.Profile.MemoryMB && c.mayRun(a, w) {
+				if w.State == fsm.WorkerAlive && !w.Draining && hasFree(w, p.Profile.Resources) && w.CoresFree() >= need && w.MemoryFreeMB() >= p.Profile.MemoryMB && c.mayRun(a, w) {
 					err = fmt.Errorf("application %s holds %d of %d executors of profile %d, and %s has room", a.ID, p.Executors, p.Target, p.Profile.ID, w.ID)
 				}
 				return err == nil

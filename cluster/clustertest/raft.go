@@ -123,6 +123,7 @@ func (r *raft) catchUp(m *masterNode) {
 		if m.isolated {
 			return
 		}
+		m.install()
 		m.applyTo(len(r.log))
 	})
 }

@@ -2,7 +2,6 @@ package clustertest
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"raftmaster/cluster/master"
@@ -374,7 +373,7 @@ func (c *mconn) asked(p *packet) {
 			return
 		}
 		c.r.m.s.check.askAnswered(open)
-		reply(msg, err)
+		reply(c.r.m.s.plantedAnswer(msg), err)
 	})
 }
 
@@ -432,31 +431,4 @@ func (c *mconn) Ask(endpoint string, _ sparkmsg.Family, msg sparkmsg.Message, ti
 		return
 	}
 	c.asks = append(c.asks, a)
-}
-
-// planted gives what is written for a message: itself, unless a bug is planted.
-func (s *Sim) planted(p *push) sparkmsg.Message {
-	if m, ok := p.msg.(*sparkmsg.RegisteredApplication); ok && s.opt.Plant.NewIDs {
-		return &sparkmsg.RegisteredApplication{AppID: fmt.Sprintf("%s-%d", m.AppID, p.seq), Master: m.Master}
-	}
-	return p.msg
-}
-
-// copies tells how often a message is written: once, unless a bug is planted.
-func (s *Sim) copies(msg sparkmsg.Message) int {
-	switch msg.(type) {
-	case *sparkmsg.LaunchExecutor:
-		if s.opt.Plant.RepeatLaunch {
-			return 2
-		}
-	case *sparkmsg.KillExecutor:
-		if s.opt.Plant.LoseKills {
-			return 0
-		}
-	case *sparkmsg.RegisteredWorker:
-		if s.opt.Plant.LoseRegistered && s.now > s.opt.Active/2 {
-			return 0
-		}
-	}
-	return 1
 }

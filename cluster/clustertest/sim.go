@@ -30,7 +30,9 @@ type Sim struct {
 	raft    *raft
 	masters []*masterNode // by number, the process that runs or ran last
 	workers []*worker     // every worker process that ever was
-	drivers []*driver     // every driver that ever was
+	drivers []*driver     // every driver of an application that ever was
+	clients []*client     // everybody who ever submitted a driver of cluster deploy mode
+	disks   map[int]*disk // by number of the master
 	check   *checker
 	trace   *trace
 
@@ -51,7 +53,7 @@ type Result struct {
 
 // NewSim prepares a simulation.
 func NewSim(seed uint64, opt Options, tracing bool) *Sim {
-	s := &Sim{seed: seed, opt: opt, rng: rand.New(rand.NewPCG(seed, 0x5eed))}
+	s := &Sim{seed: seed, opt: opt, disks: map[int]*disk{}, rng: rand.New(rand.NewPCG(seed, 0x5eed))}
 	if tracing {
 		s.trace = newTrace(s)
 	}

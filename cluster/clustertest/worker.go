@@ -35,21 +35,25 @@ type worker struct {
 	factor     float64
 	beating    bool
 
+	gpus           []string
 	execs          []*executor // in the order of their launch
+	jobs           []*job      // likewise
+	ordered        bool        // an operator may have decommissioned it
 	decommissioned bool
 	exited         string // why it ended by itself
 }
 
 // executor is an executor process on a worker.
 type executor struct {
-	key      fsm.ExecutorKey
-	profile  int32
-	cores    int
-	mem      int
-	state    sparkmsg.ExecutorState
-	told     bool // to be killed
-	over     bool
-	launched time.Duration
+	key       fsm.ExecutorKey
+	profile   int32
+	cores     int
+	mem       int
+	resources []sparkmsg.ResourceInformation
+	state     sparkmsg.ExecutorState
+	told      bool // to be killed
+	over      bool
+	launched  time.Duration
 }
 
 // timer runs something in a process again and again.
@@ -98,13 +102,14 @@ func (s *Sim) newWorker(host string, addr *sparkmsg.Address) *worker {
 	if s.chance(s.opt.Load.Silent) {
 		w.fam, w.fams, w.release, w.cannotRead = sparkmsg.FamilyD, sparkmsg.SetOf(sparkmsg.FamilyD, sparkmsg.FamilyE), "", true
 	}
+	w.gpus = s.someGPUs()
 	w.onMessage, w.onDisconnect = w.handle, w.masterDisconnected
 	s.workers = append(s.workers, w)
 	s.net.listen(w.proc)
 	if s.opt.Plant.HalfWorkers {
 		w.after(5*time.Second, func() { w.cores, w.mem = w.cores/2, w.mem/2 })
 	}
-	w.note("starts as %s with %d cores, %d MiB, %v %q", w.id, w.cores, w.mem, w.fams, w.release)
+	w.note("starts as %s with %d cores, %d MiB, gpu %v, %v %q", w.id, w.cores, w.mem, w.gpus, w.fams, w.release)
 	w.registerWithMaster()
 	return w
 }
@@ -169,7 +174,7 @@ func (w *worker) tryMaster(addr sparkmsg.Address) {
 			return
 		}
 		c.send(&sparkmsg.RegisterWorker{ID: w.id, Host: w.host, Port: w.addr.Port, Worker: w.ref(), Cores: int32(w.cores),
-			Memory: int32(w.mem), WorkerWebUIURL: "http://" + w.addr.String() + "/ui", MasterAddress: addr})
+			Memory: int32(w.mem), WorkerWebUIURL: "http://" + w.addr.String() + "/ui", MasterAddress: addr, Resources: w.offered()})
 	})
 }
 
@@ -218,7 +223,14 @@ func (w *worker) handle(c *peerConn, msg sparkmsg.Message) {
 				w.killExecutor(e)
 			}
 		}
-	case *sparkmsg.ApplicationFinished, *sparkmsg.DecommissionWorker:
+	case *sparkmsg.LaunchDriver:
+		w.launchJob(m)
+	case *sparkmsg.KillDriver:
+		w.killJob(m.DriverID)
+	case *sparkmsg.DecommissionWorker:
+		w.note("is decommissioned by its master")
+		w.decommissioned = true
+	case *sparkmsg.ApplicationFinished:
 	default:
 		w.s.fail("%s was sent %T, which no worker understands", w.name, msg)
 	}
@@ -245,7 +257,7 @@ func (e *executor) description() sparkmsg.ExecutorDescription {
 }
 
 func (w *worker) sendLatestState() {
-	m := &sparkmsg.WorkerLatestState{ID: w.id}
+	m := &sparkmsg.WorkerLatestState{ID: w.id, DriverIDs: w.jobIDs()}
 	for _, e := range w.execs {
 		m.Executors = append(m.Executors, e.description())
 	}
@@ -255,7 +267,10 @@ func (w *worker) sendLatestState() {
 func (w *worker) sendSchedulerState() {
 	m := &sparkmsg.WorkerSchedulerStateResponse{ID: w.id}
 	for _, e := range w.execs {
-		m.ExecResponses = append(m.ExecResponses, sparkmsg.WorkerExecutorStateResponse{Desc: e.description()})
+		m.ExecResponses = append(m.ExecResponses, sparkmsg.WorkerExecutorStateResponse{Desc: e.description(), Resources: e.resources})
+	}
+	for _, id := range w.jobIDs() {
+		m.DriverResponses = append(m.DriverResponses, sparkmsg.WorkerDriverStateResponse{DriverID: id})
 	}
 	w.master.conn.send(m)
 }
@@ -276,9 +291,10 @@ func (w *worker) launch(m *sparkmsg.LaunchExecutor) {
 		w.note("cannot read a launch")
 		return
 	}
-	e := &executor{key: key, profile: m.RPID, cores: int(m.Cores), mem: int(m.Memory), launched: s.now}
+	e := &executor{key: key, profile: m.RPID, cores: int(m.Cores), mem: int(m.Memory), resources: m.Resources, launched: s.now}
 	w.execs = append(w.execs, e)
 	s.check.workerLoad(w)
+	s.check.oneHand(w)
 	start := s.between(5*time.Millisecond, 500*time.Millisecond)
 	if s.chance(s.opt.Load.SlowStart) && !s.healed {
 		start = s.between(time.Second, 20*time.Second)
@@ -300,6 +316,10 @@ func (w *worker) launch(m *sparkmsg.LaunchExecutor) {
 // live lets a running executor end by itself, some day.
 func (w *worker) live(e *executor) {
 	mean := w.s.opt.Load.ExecutorLife
+	if w.s.crashLoops(e.key.AppID) {
+		w.crash(e)
+		return
+	}
 	if mean == 0 {
 		return
 	}
@@ -310,6 +330,20 @@ func (w *worker) live(e *executor) {
 		code := int32(0)
 		if w.s.chance(w.s.opt.Load.Crashing) {
 			code = 1
+		}
+		w.finish(e, sparkmsg.ExecutorExited, &code)
+	})
+}
+
+// crash ends an executor of an application whose executors never last, as soon as it runs.
+func (w *worker) crash(e *executor) {
+	w.after(w.s.between(10*time.Millisecond, 300*time.Millisecond), func() {
+		if e.over || e.told {
+			return
+		}
+		code := int32(1)
+		if w.s.opt.Plant.HideCrashes {
+			code = 0
 		}
 		w.finish(e, sparkmsg.ExecutorExited, &code)
 	})
