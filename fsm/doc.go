@@ -9,12 +9,12 @@
 // it. Time comes from the command that is applied (Meta).
 //
 // What is replicated: every registration and every change of state, targets, identifier counters, queue order, marks
-// (decommissioned, draining, incompatible, confirmed, delivered, to be killed) and a bounded history. What is not: heartbeats and
-// connections, which are the leader's own soft state.
+// (decommissioned, draining, incompatible, confirmed, delivered, to be killed) and a bounded history. What is not:
+// heartbeats and connections, which are the leader's own soft state.
 //
 // Decisions are committed, not intentions. Plan is a pure function of a View that the leader calls; its placements
-// are proposed as one PlaceDrivers and one PlaceExecutors command, which Apply validates again, one by one. Apply's checks are part of the
-// log format, the planner is not.
+// are proposed as one PlaceDrivers and one PlaceExecutors command, which Apply validates again, one by one. Apply's
+// checks are part of the log format, the planner is not.
 //
 // # Who may call
 //
