@@ -76,6 +76,9 @@ type Config struct {
 	// PID is the leader's process, for its CPU time and memory; 0 leaves them out.
 	PID int
 
+	// After, if set, is called when a phase is over, while all peers live on; its error ends the run.
+	After func(Phase) error
+
 	Log hclog.Logger
 	// Progress, if set, is called about five times a second from one goroutine at a time.
 	Progress func(Progress)

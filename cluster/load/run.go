@@ -59,14 +59,24 @@ func (h *hub) phases(report *Report, leader frame.Address) error {
 		return err
 	}
 	h.wg.Go(h.beatAll)
+	if err := h.after(PhaseWorkers); err != nil {
+		return err
+	}
 	for _, p := range Phases {
 		if step := steps[p]; step != nil && slices.Contains(h.cfg.Phases, p) {
-			if err := step(report); err != nil {
+			if err := errors.Join(step(report), h.after(p)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+func (h *hub) after(p Phase) error {
+	if h.cfg.After == nil || h.ctx.Err() != nil {
+		return h.ctx.Err()
+	}
+	return h.cfg.After(p)
 }
 
 // watch reports the progress of a series until the returned function is called.
