@@ -223,9 +223,9 @@ func TestTables(t *testing.T) {
 	}
 	app := webui.App{ID: appID, Name: "Pi", User: "ann", State: "RUNNING", Active: true, Cores: 2, MaxCores: 4, Executors: 1, MemoryPerExecutorMB: 1024,
 		CoresPerExecutor: 2, Resources: []webui.ResourceRequest{{Name: "gpu", Amount: 1}}, UIURL: "http://d:4040", DriverAddress: "d:2", StartMillis: 600,
-		Family: "E", WhyWaiting: "no worker can take an executor of 2 cores and 1024 MiB and 1 gpu: 1 not ready for work from this leader yet (raftctl workers says why)"}
+		Family: "E"}
 	done := app
-	done.ID, done.State, done.Active, done.Cores, done.Executors, done.DriverAddress, done.WhyWaiting = doneID, "FAILED", false, 0, 0, "d:1", ""
+	done.ID, done.State, done.Active, done.Cores, done.Executors, done.DriverAddress = doneID, "FAILED", false, 0, 0, "d:1"
 	done.EndMillis, done.EndReason = 700, "driver gone"
 	if diff := cmp.Diff([]webui.App{app, done}, c.Apps); diff != "" {
 		t.Errorf("applications (-want +got):\n%s", diff)

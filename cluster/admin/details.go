@@ -12,7 +12,7 @@ func (b *Backend) App(id string) (webui.AppDetail, bool) {
 	if !ok {
 		return webui.AppDetail{}, false
 	}
-	out := webui.AppDetail{App: b.app(a, nil), Executors: notNil(b.Executors(id)), Removed: []webui.RemovedExecutor{},
+	out := webui.AppDetail{App: b.app(a), Executors: notNil(b.Executors(id)), Removed: []webui.RemovedExecutor{},
 		RemovedTotal: int64(a.RemovedNext), CoreLimit: unlimited(a.RequestedCores), CoresLeft: webui.Unlimited}
 	if out.CoreLimit != webui.Unlimited {
 		out.CoresLeft = max(0, out.CoreLimit-int64(a.CoresGranted))

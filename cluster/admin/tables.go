@@ -39,18 +39,17 @@ func counts(v fsm.View) webui.Counts {
 // first.
 func (b *Backend) Cluster() webui.Cluster {
 	view, soft := b.node.View(), b.master.Soft()
-	why := b.explain(view, soft)
 	var c webui.Cluster
 	view.Workers(func(w *fsm.Worker) bool {
 		c.Workers = append(c.Workers, b.worker(w, soft))
 		return true
 	})
 	view.ActiveApplications(func(a *fsm.Application) bool {
-		c.Apps = append(c.Apps, b.app(a, why))
+		c.Apps = append(c.Apps, b.app(a))
 		return true
 	})
 	view.CompletedApplications(func(a *fsm.Application) bool {
-		c.Apps = append(c.Apps, b.app(a, why))
+		c.Apps = append(c.Apps, b.app(a))
 		return true
 	})
 	add := func(d *fsm.Driver) bool {
@@ -85,12 +84,12 @@ func (b *Backend) worker(w *fsm.Worker, soft Soft) webui.Worker {
 	return out
 }
 
-func (b *Backend) app(a *fsm.Application, why map[string]string) webui.App {
+func (b *Backend) app(a *fsm.Application) webui.App {
 	out := webui.App{
 		ID: a.ID, Name: a.Name, User: a.User, State: a.State.String(), Active: !a.State.Finished(),
 		Cores: a.CoresGranted, Executors: a.ExecutorCount, UIURL: a.UIURL, DriverAddress: a.Driver.String(),
 		StartMillis: a.StartMillis, EndMillis: a.EndMillis, SparkVersion: a.Release, Family: b.families(a.Families),
-		WhyWaiting: why[a.ID], EndReason: a.EndReason, Resources: []webui.ResourceRequest{},
+		EndReason: a.EndReason, Resources: []webui.ResourceRequest{},
 	}
 	if a.MaxCores != nil {
 		out.MaxCores = *a.MaxCores

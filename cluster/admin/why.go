@@ -45,30 +45,91 @@ func (n need) String() string {
 	return text
 }
 
-// limitOf tells what keeps a worker that is not DEAD from taking one executor now; LimitNone: nothing.
-func limitOf(a *fsm.Application, w *fsm.Worker, n need, note string) string {
+// offers are the live workers as an application sees them: small copies, because every one is looked at for each of up to
+// maxExplained applications.
+type offers struct {
+	list []offer
+	// classes are workers of different families or releases: what one of a class can run, all can.
+	classes []*fsm.Worker
+}
+
+type offer struct {
+	w                  *fsm.Worker
+	cores, coresFree   int
+	memory, memoryFree int
+	class              int
+	// limit keeps all applications away: an index of workerLimits, or none.
+	limit int
+}
+
+// Indexes of workerLimits. none: a worker can take an executor.
+const (
+	iDecommission = iota
+	iDrain
+	iReconcile
+	iRelease
+	iIncompatible
+	iCores
+	iMemory
+	iResources
+	none
+)
+
+func offersOf(view fsm.View, soft Soft) offers {
+	var out offers
+	type class struct {
+		families uint8
+		release  string
+	}
+	known := map[class]int{}
+	view.Workers(func(w *fsm.Worker) bool {
+		if !w.Live() {
+			return true
+		}
+		key := class{w.Families, w.Release}
+		n, ok := known[key]
+		if !ok {
+			n = len(out.classes)
+			known[key] = n
+			out.classes = append(out.classes, w)
+		}
+		o := offer{w: w, cores: w.Cores, coresFree: w.CoresFree(), memory: w.MemoryMB, memoryFree: w.MemoryFreeMB(), class: n, limit: none}
+		switch {
+		case w.State == fsm.WorkerDecommissioned:
+			o.limit = iDecommission
+		case w.Draining:
+			o.limit = iDrain
+		case soft.WorkerNotes[w.ID] != "":
+			o.limit = iReconcile
+		}
+		out.list = append(out.list, o)
+		return true
+	})
+	return out
+}
+
+// limitOf tells what keeps a worker from taking one executor now: an index of workerLimits, or none.
+func (o *offer) limitOf(a *fsm.Application, compatible []bool, n *need) int {
 	switch {
-	case w.State == fsm.WorkerDecommissioned:
-		return webui.LimitDecommission
-	case w.Draining:
-		return webui.LimitDrain
-	case note != "":
-		return webui.LimitReconcile
-	case !master.Compatible(a, w):
-		return webui.LimitRelease
+	case o.limit != none:
+		return o.limit
+	case !compatible[o.class]:
+		return iRelease
 	}
-	if _, bad := slices.BinarySearch(a.IncompatibleWorkers, w.ID); bad {
-		return webui.LimitIncompatible
+	if len(a.IncompatibleWorkers) > 0 {
+		if _, bad := slices.BinarySearch(a.IncompatibleWorkers, o.w.ID); bad {
+			return iIncompatible
+		}
 	}
 	switch {
-	case w.CoresFree() < n.cores:
-		return webui.LimitCores
-	case w.MemoryFreeMB() < n.memoryMB:
-		return webui.LimitMemory
-	case !hasResources(w, n.resources, true):
-		return webui.LimitResources
+	case o.coresFree < n.cores:
+		return iCores
+	case o.memoryFree < n.memoryMB:
+		return iMemory
+	case len(n.resources) > 0 && !hasResources(o.w, n.resources, true):
+		return iResources
 	}
-	return webui.LimitNone
+	return none
 }
 
 // hasResources tells whether the worker has the addresses, free ones only if so wanted.
@@ -94,8 +155,8 @@ func hasResources(w *fsm.Worker, needs []fsm.ResourceAmount, free bool) bool {
 }
 
 // large tells whether the worker could take the executor if it were empty.
-func large(w *fsm.Worker, n need) bool {
-	return w.Cores >= n.cores && w.MemoryMB >= n.memoryMB && hasResources(w, n.resources, false)
+func (o *offer) large(n *need) bool {
+	return o.cores >= n.cores && o.memory >= n.memoryMB && (len(n.resources) == 0 || hasResources(o.w, n.resources, false))
 }
 
 // WhyWaiting implements webui.Details. It explains the planner's own rules from the state as applied here; what only the
@@ -106,10 +167,10 @@ func (b *Backend) WhyWaiting(appID string) (webui.WhyWaiting, bool) {
 	if !ok {
 		return webui.WhyWaiting{}, false
 	}
-	return b.why(view, a, b.master.Soft()), true
+	return b.why(view, a, offersOf(view, b.master.Soft())), true
 }
 
-func (b *Backend) why(view fsm.View, a *fsm.Application, soft Soft) webui.WhyWaiting {
+func (b *Backend) why(view fsm.View, a *fsm.Application, workers offers) webui.WhyWaiting {
 	out := webui.WhyWaiting{AppID: a.ID, Name: a.Name, AppState: a.State.String(), CoresGranted: a.CoresGranted,
 		MaxCores: unlimited(a.RequestedCores), Profiles: []webui.WhyProfile{}}
 	if a.State.Finished() {
@@ -126,7 +187,7 @@ func (b *Backend) why(view fsm.View, a *fsm.Application, soft Soft) webui.WhyWai
 	})
 	chosen := -1
 	for i := range a.Profiles {
-		p := b.whyProfile(view, a, &a.Profiles[i], soft)
+		p := b.whyProfile(a, &a.Profiles[i], workers)
 		out.Profiles = append(out.Profiles, p)
 		if chosen < 0 && p.Limit != webui.LimitTarget {
 			chosen = i
@@ -143,7 +204,7 @@ func (b *Backend) why(view fsm.View, a *fsm.Application, soft Soft) webui.WhyWai
 }
 
 // whyProfile explains one resource profile.
-func (b *Backend) whyProfile(view fsm.View, a *fsm.Application, p *fsm.ProfileState, soft Soft) webui.WhyProfile {
+func (b *Backend) whyProfile(a *fsm.Application, p *fsm.ProfileState, workers offers) webui.WhyProfile {
 	n := needOf(&p.Profile)
 	out := webui.WhyProfile{ID: p.Profile.ID, Executors: p.Executors, Target: unlimited(p.Target), Cores: n.cores, MemoryMB: n.memoryMB,
 		Resources: []webui.ResourceRequest{}, Workers: map[string]int{}}
@@ -169,45 +230,44 @@ func (b *Backend) whyProfile(view fsm.View, a *fsm.Application, p *fsm.ProfileSt
 			float64(a.NotBeforeMillis-now)/1000)
 		return out
 	}
-	out.Limit, out.Text = judgeWorkers(view, a, n, soft, out.Workers)
+	out.Limit, out.Text = judgeWorkers(workers, a, n, out.Workers)
 	return out
 }
 
 // judgeWorkers counts the workers by what keeps them from taking an executor, and says it in words.
-func judgeWorkers(view fsm.View, a *fsm.Application, n need, soft Soft, counts map[string]int) (limit, text string) {
-	alive, suited, anyLarge := 0, 0, false
-	view.Workers(func(w *fsm.Worker) bool {
-		if !w.Live() {
-			return true
-		}
-		l := limitOf(a, w, n, soft.WorkerNotes[w.ID])
-		counts[l]++
-		if w.State == fsm.WorkerAlive {
-			alive++
-		}
-		if l == webui.LimitCores || l == webui.LimitMemory || l == webui.LimitResources {
-			suited++
-			anyLarge = anyLarge || large(w, n)
-		}
-		return true
-	})
-	if fit := counts[webui.LimitNone]; fit > 0 {
-		return webui.LimitNone, fmt.Sprintf("%s could take an executor of %s: it should get one in a moment", plural(fit, "worker"), n)
+func judgeWorkers(workers offers, a *fsm.Application, n need, counts map[string]int) (limit, text string) {
+	compatible := make([]bool, len(workers.classes))
+	for i, w := range workers.classes {
+		compatible[i] = master.Compatible(a, w)
 	}
-	if alive == 0 && counts[webui.LimitDecommission] == 0 {
-		return webui.LimitNoWorker, "no worker is ALIVE"
+	var found [none + 1]int
+	anyLarge := false
+	for i := range workers.list {
+		o := &workers.list[i]
+		l := o.limitOf(a, compatible, &n)
+		found[l]++
+		anyLarge = anyLarge || (l >= iCores && l < none && o.large(&n))
+	}
+	if found[none] > 0 {
+		counts[webui.LimitNone] = found[none]
 	}
 	limit = webui.LimitNoWorker
 	var parts []string
-	for _, l := range workerLimits {
-		if c := counts[l.limit]; c > 0 {
-			limit = l.limit
-			parts = append(parts, fmt.Sprintf("%d %s", c, l.words))
+	for i, l := range workerLimits {
+		if found[i] > 0 {
+			counts[l.limit], limit = found[i], l.limit
+			parts = append(parts, fmt.Sprintf("%d %s", found[i], l.words))
 		}
+	}
+	switch {
+	case found[none] > 0:
+		return webui.LimitNone, fmt.Sprintf("%s could take an executor of %s: it should get one in a moment", plural(found[none], "worker"), n)
+	case len(workers.list) == 0:
+		return webui.LimitNoWorker, "no worker is ALIVE"
 	}
 	slices.Reverse(parts)
 	text = fmt.Sprintf("no worker can take an executor of %s: %s", n, strings.Join(parts, ", "))
-	if suited > 0 && !anyLarge {
+	if found[iCores]+found[iMemory]+found[iResources] > 0 && !anyLarge {
 		text += "; none is large enough even when it is empty"
 	}
 	return limit, text
@@ -243,12 +303,13 @@ func unlimited(n int) int64 {
 // maxExplained bounds the applications that a list explains: each costs a look at every worker.
 const maxExplained = 50
 
-// explain says for the first applications that want executors why they have got no more.
-func (b *Backend) explain(view fsm.View, soft Soft) map[string]string {
-	out := make(map[string]string)
+// Explain implements webui.Details: the same texts for the first applications that want executors.
+func (b *Backend) Explain() map[string]string {
+	view, out := b.node.View(), make(map[string]string)
+	workers := offersOf(view, b.master.Soft())
 	view.WantingApplications(func(a *fsm.Application) bool {
 		for i := range a.Profiles {
-			if p := b.whyProfile(view, a, &a.Profiles[i], soft); p.Limit != webui.LimitTarget {
+			if p := b.whyProfile(a, &a.Profiles[i], workers); p.Limit != webui.LimitTarget {
 				out[a.ID] = p.Text
 				break
 			}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -144,8 +145,8 @@ func TestG44_BackOffIsSaid(t *testing.T) {
 		t.Errorf("%s: %s, until %d", got.Limit, got.Text, got.Profiles[0].UntilMillis)
 	}
 	// The list says the same.
-	if apps := newBackend(w.n, w.soft).Cluster().Apps; apps[0].WhyWaiting != got.Text {
-		t.Errorf("the list says %q", apps[0].WhyWaiting)
+	if all := newBackend(w.n, w.soft).Explain(); all[w.app] != got.Text {
+		t.Errorf("the list says %q", all[w.app])
 	}
 }
 
@@ -219,4 +220,35 @@ func TestG69_PeerUI(t *testing.T) {
 			t.Errorf("%q: %+v", id, ui)
 		}
 	}
+}
+
+// BenchmarkLists is what a page or a scrape costs with 10,000 full workers and as many waiting applications as are explained.
+func BenchmarkLists(b *testing.B) {
+	n := newNode()
+	apply := func(cmd fsm.Command) any {
+		n.index++
+		return n.machine.Apply(n.index, 7, cmd).Value
+	}
+	apply(fsm.LeaderElected{Meta: fsm.Meta{NowMillis: 600}, NodeID: "n1", Settings: fsm.DefaultSettings()})
+	for i := range 10_000 {
+		host := fmt.Sprintf("10.0.%d.%d", i/250, i%250)
+		apply(fsm.RegisterWorker{Meta: fsm.Meta{NowMillis: 600}, ID: "worker-" + host, Host: host, Port: 9, Address: fsm.Address{Host: host, Port: 9},
+			Cores: 1, MemoryMB: 4096, Families: 0b10000})
+	}
+	cores := 2
+	for i := range 2 * maxExplained {
+		apply(fsm.RegisterApplication{Meta: fsm.Meta{NowMillis: 600, Stamp: "20261130120000"}, Name: "Pi", Driver: fsm.Address{Host: "d", Port: 1 + i},
+			DefaultCores: fsm.UnlimitedCores, Payload: []byte{1}, Families: 0b10000, DefaultProfile: fsm.Profile{Cores: &cores, MemoryMB: 1024}})
+	}
+	backend := newBackend(n, Soft{})
+	b.Run("Cluster", func(b *testing.B) {
+		for b.Loop() {
+			backend.Cluster()
+		}
+	})
+	b.Run("Explain", func(b *testing.B) {
+		for b.Loop() {
+			backend.Explain()
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,11 +69,25 @@ func (m *fakeMaster) Driver(id string) (webui.Driver, bool) {
 	return webui.Driver{}, false
 }
 func (m *fakeMaster) WhyWaiting(id string) (webui.WhyWaiting, bool) { w, ok := m.why[id]; return w, ok }
-func (m *fakeMaster) PeerUI(string) (webui.PeerUI, bool)            { return webui.PeerUI{}, false }
+func (m *fakeMaster) Explain() map[string]string {
+	out := map[string]string{}
+	for _, a := range m.cluster.Apps {
+		out[a.ID] = a.WhyWaiting
+	}
+	for id, w := range m.why {
+		out[id] = w.Text
+	}
+	return out
+}
+func (m *fakeMaster) PeerUI(string) (webui.PeerUI, bool) { return webui.PeerUI{}, false }
 
-func (m *fakeMaster) Status() webui.Status              { m.mu.Lock(); defer m.mu.Unlock(); return m.status }
-func (m *fakeMaster) Brief() webui.Status               { return m.Status() }
-func (m *fakeMaster) Cluster() webui.Cluster            { return m.cluster }
+func (m *fakeMaster) Status() webui.Status { m.mu.Lock(); defer m.mu.Unlock(); return m.status }
+func (m *fakeMaster) Brief() webui.Status  { return m.Status() }
+func (m *fakeMaster) Cluster() webui.Cluster {
+	out := m.cluster
+	out.Apps = slices.Clone(out.Apps) // the caller's
+	return out
+}
 func (m *fakeMaster) Executors(string) []webui.Executor { return m.executors }
 func (m *fakeMaster) Since(seq uint64, limit int) ([]webui.Event, <-chan struct{}) {
 	var out []webui.Event

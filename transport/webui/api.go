@@ -104,7 +104,7 @@ func (h *Handler) serveWorkers(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serveApps(w http.ResponseWriter, r *http.Request) {
 	src, _ := h.source()
-	writeList(h, w, r, src, "apps", h.opts.State.Cluster().Apps)
+	writeList(h, w, r, src, "apps", h.explained(h.opts.State.Cluster().Apps))
 }
 
 func (h *Handler) serveExecutors(w http.ResponseWriter, r *http.Request) {

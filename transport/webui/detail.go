@@ -8,6 +8,8 @@ type Details interface {
 	Driver(id string) (Driver, bool)
 	// WhyWaiting says what holds an application back; false when the state knows no such id.
 	WhyWaiting(appID string) (WhyWaiting, bool)
+	// Explain gives the texts of WhyWaiting, by application id, for the first applications that want executors.
+	Explain() map[string]string
 	// PeerUI finds the web UI that a live worker, or an unfinished application, has registered.
 	PeerUI(id string) (PeerUI, bool)
 }

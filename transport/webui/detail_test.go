@@ -36,7 +36,14 @@ type fakeDetails struct {
 func (f *fakeDetails) App(id string) (AppDetail, bool)         { v, ok := f.apps[id]; return v, ok }
 func (f *fakeDetails) Driver(id string) (Driver, bool)         { v, ok := f.drivers[id]; return v, ok }
 func (f *fakeDetails) WhyWaiting(id string) (WhyWaiting, bool) { v, ok := f.why[id]; return v, ok }
-func (f *fakeDetails) PeerUI(id string) (PeerUI, bool)         { v, ok := f.ui[id]; return v, ok }
+func (f *fakeDetails) Explain() map[string]string {
+	out := map[string]string{}
+	for id, w := range f.why {
+		out[id] = w.Text
+	}
+	return out
+}
+func (f *fakeDetails) PeerUI(id string) (PeerUI, bool) { v, ok := f.ui[id]; return v, ok }
 
 func newDetails() *fakeDetails {
 	status := 7

@@ -69,7 +69,7 @@ func (h *Handler) pageData(r *http.Request) pageData {
 	if d.Title == "" {
 		d.Title = "Spark Master at " + st.URL
 	}
-	for _, a := range c.Apps {
+	for _, a := range h.explained(c.Apps) {
 		if a.Active {
 			d.Active = append(d.Active, a)
 		} else {
@@ -92,6 +92,18 @@ func (h *Handler) pageData(r *http.Request) pageData {
 	events, _ := h.opts.Events.Since(0, maxEventsPerAnswer*maxFollowers)
 	d.Events = newest(events, pageEvents)
 	return d
+}
+
+// explained adds to applications why they wait.
+func (h *Handler) explained(apps []App) []App {
+	if h.opts.Details == nil {
+		return apps
+	}
+	why := h.opts.Details.Explain()
+	for i := range apps {
+		apps[i].WhyWaiting = why[apps[i].ID]
+	}
+	return apps
 }
 
 // newest gives the last n of a list that is in order of time, the latest first.
