@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"raftmaster/cluster/config"
 	"raftmaster/cluster/master"
@@ -91,15 +92,52 @@ func (s *Server) httpHint() string {
 // RESTURL is where this master's REST gateway is, "" when it is off.
 func (s *Server) RESTURL() string { return s.restURL }
 
+const (
+	// leaderWait is how long a request waits where nobody leads: an election, or a leader whose lease lapsed for a moment,
+	// is over sooner, and a client that is turned away by all masters gives up. It must be below webShutdownTimeout.
+	leaderWait = 1500 * time.Millisecond
+	leaderPoll = 20 * time.Millisecond
+)
+
+// whoeverLeads calls the leader service, again while no master leads that this one knows of. *NotLeaderError says that
+// nothing was done, so that even a submission may be repeated.
+func whoeverLeads[T any](ctx context.Context, b *restBackend, call func() (T, error)) (T, error) {
+	return retried(ctx, b.s.ctx.Done(), b.notAlive, call)
+}
+
+// retried is whoeverLeads for any master. refuse describes it as one that does not lead; stopped ends the waiting.
+func retried[T any](ctx context.Context, stopped <-chan struct{}, refuse func() *rest.NotAliveError, call func() (T, error)) (T, error) {
+	for end := time.Now().Add(leaderWait); ; {
+		v, err := call()
+		var standby *master.NotLeaderError
+		if !errors.As(err, &standby) {
+			return v, err
+		}
+		refusal := refuse()
+		if refusal.Leader != "" || time.Now().After(end) {
+			return v, refusal
+		}
+		select {
+		case <-time.After(leaderPoll):
+		case <-ctx.Done():
+			return v, refusal
+		case <-stopped:
+			return v, refusal
+		}
+	}
+}
+
 // restBackend answers the REST gateway from the leader service.
 type restBackend struct{ s *Server }
 
 // Submit implements rest.Backend.
 func (b *restBackend) Submit(ctx context.Context, sub rest.Submission) (rest.Submitted, error) {
 	families, release := releaseOf(b.s.node.View(), sub.ClientSparkVersion)
-	d, err := b.s.svc.SubmitDriver(ctx, sub.Description, families, release)
+	d, err := whoeverLeads(ctx, b, func() (master.DriverSubmission, error) {
+		return b.s.svc.SubmitDriver(ctx, sub.Description, families, release)
+	})
 	if err != nil {
-		return rest.Submitted{}, b.translate(err)
+		return rest.Submitted{}, err
 	}
 	if !d.Success {
 		return rest.Submitted{}, &rest.InvalidError{Reason: d.Message}
@@ -135,21 +173,21 @@ func minorRelease(release string) string {
 
 // Kill implements rest.Backend.
 func (b *restBackend) Kill(ctx context.Context, id string) (rest.Killed, error) {
-	k, err := b.s.svc.KillDriver(ctx, id)
-	return rest.Killed{Success: k.Success, Message: k.Message}, b.translate(err)
+	k, err := whoeverLeads(ctx, b, func() (master.DriverKill, error) { return b.s.svc.KillDriver(ctx, id) })
+	return rest.Killed{Success: k.Success, Message: k.Message}, err
 }
 
 // KillAll implements rest.Backend.
 func (b *restBackend) KillAll(ctx context.Context) (rest.Killed, error) {
-	k, err := b.s.svc.KillAllDrivers(ctx)
-	return rest.Killed{Success: k.Success, Message: k.Message}, b.translate(err)
+	k, err := whoeverLeads(ctx, b, func() (master.DriverKill, error) { return b.s.svc.KillAllDrivers(ctx) })
+	return rest.Killed{Success: k.Success, Message: k.Message}, err
 }
 
 // Status implements rest.Backend.
 func (b *restBackend) Status(ctx context.Context, id string) (rest.DriverStatus, error) {
-	d, err := b.s.svc.DriverStatus(ctx, id)
+	d, err := whoeverLeads(ctx, b, func() (master.DriverStatus, error) { return b.s.svc.DriverStatus(ctx, id) })
 	if err != nil || !d.Found {
-		return rest.DriverStatus{}, b.translate(err)
+		return rest.DriverStatus{}, err
 	}
 	out := rest.DriverStatus{Found: true, State: d.State.String(), WorkerID: d.WorkerID, WorkerHostPort: d.WorkerHostPort}
 	if d.Exception != nil {
@@ -173,10 +211,11 @@ func statusNote(d master.DriverStatus) string {
 
 // Clear implements rest.Backend.
 func (b *restBackend) Clear(ctx context.Context) error {
-	return b.translate(b.s.svc.ClearCompleted(ctx))
+	_, err := whoeverLeads(ctx, b, func() (struct{}, error) { return struct{}{}, b.s.svc.ClearCompleted(ctx) })
+	return err
 }
 
-// Ready implements rest.Backend.
+// Ready implements rest.Backend. A probe does not wait.
 func (b *restBackend) Ready(context.Context) error {
 	if b.s.svc.Ready() {
 		return nil
@@ -184,16 +223,8 @@ func (b *restBackend) Ready(context.Context) error {
 	return b.notAlive()
 }
 
-func (b *restBackend) translate(err error) error {
-	var standby *master.NotLeaderError
-	if errors.As(err, &standby) {
-		return b.notAlive()
-	}
-	return err
-}
-
 // notAlive names the leader and its gateway, as far as this master knows (G-74).
-func (b *restBackend) notAlive() error {
+func (b *restBackend) notAlive() *rest.NotAliveError {
 	e := &rest.NotAliveError{State: webui.StateStandby}
 	st := b.s.backend.Brief()
 	if st.Leader == nil || st.Leader.NodeID == st.NodeID {

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,8 +15,10 @@ import (
 	"time"
 
 	"raftmaster/cluster/config"
+	"raftmaster/cluster/master"
 	"raftmaster/cluster/sparkpeer"
 	"raftmaster/fsm"
+	"raftmaster/transport/rest"
 	"raftmaster/transport/sparkmsg"
 	"raftmaster/transport/webui"
 )
@@ -285,6 +289,47 @@ func TestRESTOff(t *testing.T) {
 	m.cfg.RESTHost, m.cfg.RESTPort = m.cfg.Host, restPort
 	if a := m.rest(t, "GET", "readyz", ""); a.Status != 0 || m.server().RESTURL() != "" || strings.Contains(m.log.String(), "REST server") {
 		t.Errorf("%+v %s", a, m.server().RESTURL())
+	}
+}
+
+// TestRESTWaitsForALeader: nobody is turned away because an election is under way; but one who is told where the leader
+// is, or whose outcome is not known, is not kept waiting.
+func TestRESTWaitsForALeader(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	other := errors.New("no word")
+	for _, c := range []struct {
+		name   string
+		ctx    context.Context
+		leader string
+		errs   []error // of the calls; nil after them
+		calls  int
+		want   error
+	}{
+		{"leads", context.Background(), "", nil, 1, nil},
+		{"election", context.Background(), "", []error{&master.NotLeaderError{}, &master.NotLeaderError{}}, 3, nil},
+		{"another leads", context.Background(), "The leader is x.", []error{&master.NotLeaderError{}}, 1, &rest.NotAliveError{}},
+		{"outcome unknown", context.Background(), "", []error{other}, 1, other},
+		{"the client is gone", ended, "", []error{&master.NotLeaderError{}}, 1, &rest.NotAliveError{}},
+	} {
+		calls := 0
+		_, err := retried(c.ctx, nil, func() *rest.NotAliveError { return &rest.NotAliveError{State: "STANDBY", Leader: c.leader} }, func() (int, error) {
+			calls++
+			if calls <= len(c.errs) {
+				return 0, c.errs[calls-1]
+			}
+			return 1, nil
+		})
+		var refused *rest.NotAliveError
+		isRefused := errors.As(err, &refused)
+		if _, want := c.want.(*rest.NotAliveError); calls != c.calls || want != isRefused || (!want && !errors.Is(err, c.want)) {
+			t.Errorf("%s: %d calls, %v", c.name, calls, err)
+		}
+	}
+	began := time.Now()
+	_, err := retried(context.Background(), nil, func() *rest.NotAliveError { return &rest.NotAliveError{} }, func() (int, error) { return 0, &master.NotLeaderError{} })
+	if took := time.Since(began); err == nil || took < leaderWait {
+		t.Errorf("%v after %s", err, took)
 	}
 }
 

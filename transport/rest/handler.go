@@ -108,8 +108,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // within bounds what the Backend may take for a request, from now on: a body that came slowly is no reason to give up.
+// Neither is a client that went away, or a server that stops: what was begun is brought to its end.
 func within(r *http.Request) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(r.Context(), backendTimeout)
+	return context.WithTimeout(context.WithoutCancel(r.Context()), backendTimeout)
 }
 
 // find gives the route of a path and the element below it.
