@@ -128,6 +128,7 @@ func (c *Core) Elected(term uint64, reason string) {
 	c.propose("LeaderElected", fsm.LeaderElected{Meta: c.meta(), NodeID: c.cfg.NodeID, Reason: reason, Settings: c.cfg.Settings},
 		func(fsm.Result) {}, nil)
 	c.takeOver()
+	c.inheritLaunches()
 	c.takeUpKept()
 	c.startLiveness()
 	c.needPlan()

@@ -79,9 +79,25 @@ func (c *Core) driverDescription(e *fsm.LaunchDriver, fam sparkmsg.Family) (*spa
 
 // driverLaunched watches over a launch. A worker never says that a driver runs; it lists it.
 func (c *Core) driverLaunched(w *workerSoft, id string, seq uint64) {
-	l := &launch{seq: seq, at: c.now()}
+	c.watchDriver(w, id, &launch{seq: seq, at: c.now()}, runningTimeout)
+}
+
+// inheritLaunches waits for the launches of earlier leaders that no worker has confirmed. One that was written may still
+// be on its way, as long as a kernel tries to deliver it, and a worker starts whatever arrives: only after that does a
+// list that does not name the driver prove that nobody will start it.
+func (c *Core) inheritLaunches() {
+	c.view().Drivers(func(d *fsm.Driver) bool {
+		if w := c.workers[d.WorkerID]; w != nil && d.State == fsm.DriverStateRunning && !d.Delivered {
+			c.watchDriver(w, d.ID, &launch{at: c.now(), inherited: true}, lateMessages)
+		}
+		return true
+	})
+}
+
+// watchDriver asks for a worker's list when a launch is still not confirmed after a time.
+func (c *Core) watchDriver(w *workerSoft, id string, l *launch, patience time.Duration) {
 	w.drivers[id] = l
-	l.overdue = c.after(runningTimeout, func() {
+	l.overdue = c.after(patience, func() {
 		if d := c.view().Driver(id); c.workers[w.id] == w && w.drivers[id] == l && d != nil && d.State == fsm.DriverStateRunning && d.WorkerID == w.id {
 			l.suspect = true
 			c.awaitWorker(w) // its list shows whether the launch arrived and could be read
@@ -218,11 +234,16 @@ func (c *Core) compareDrivers(conn Conn, w *workerSoft, view state, ids []string
 			if l != nil {
 				l.overdue.stop()
 			}
-		case l != nil && (l.seq >= w.listSeq || !d.Delivered && first > l.seq && !l.suspect):
+		case l != nil && (!l.inherited && l.seq >= w.listSeq || !d.Delivered && (l.inherited || first > l.seq) && !l.suspect):
 			// launched after the question that this list answers, or on another connection, where it may be on its way
 		default:
-			if l != nil && !d.Delivered && first <= l.seq {
-				read = append(read, d.ID)
+			if l != nil && !l.inherited && first <= l.seq {
+				if !d.Delivered {
+					read = append(read, d.ID)
+				}
+				if l.suspect {
+					c.cannotRead(w, d)
+				}
 			}
 			missing = append(missing, d.ID)
 		}
@@ -233,6 +254,25 @@ func (c *Core) compareDrivers(conn Conn, w *workerSoft, view state, ids []string
 		c.propose("LaunchReceipts", fsm.LaunchReceipts{Meta: c.meta(), WorkerID: w.id, Drivers: read}, func(fsm.Result) {}, nil)
 	}
 	return missing, news || len(listed) > 0
+}
+
+// cannotRead notes that a worker received the launch of a driver and then neither reported nor listed it, on the same
+// connection: it is of a release that cannot read it, and nobody could tell before. A supervised driver would come back
+// to it for ever. The next leader, or the next process, is given another try.
+func (c *Core) cannotRead(w *workerSoft, d *fsm.Driver) {
+	if w.unreadable[d.Families] {
+		return
+	}
+	w.unreadable[d.Families] = true
+	text := "does not start drivers like " + d.ID + ": its Spark release may not fit theirs; it gets no more of them"
+	c.log.Warn("a worker received the launch of a driver and never listed it; it gets no more drivers of that release", "worker_id", w.id, "driver_id", d.ID)
+	c.event("worker", w.id, text)
+}
+
+// driverPlaceable tells whether a driver may be placed on a worker.
+func (c *Core) driverPlaceable(d *fsm.Driver, w *fsm.Worker) bool {
+	soft := c.workers[w.ID]
+	return driverCompatible(d, w) && (soft == nil || !soft.unreadable[d.Families])
 }
 
 // driversLost tells operators what became of the drivers of a worker that was lost, or did not have them.

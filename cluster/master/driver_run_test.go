@@ -341,8 +341,8 @@ func TestG12_S17_QueuedDriversSurviveInOrder(t *testing.T) {
 	}
 }
 
-// A driver whose launch died with the last leader: without a receipt and unlisted it is placed again after one lease,
-// under its own id; with a receipt it has ended.
+// A driver whose launch died with the last leader: with a receipt and unlisted it has ended. Without a receipt the launch
+// may still arrive, as long as the last leader's kernel tries: only then is it placed again, under its own id.
 func TestTakeOver_UnlistedDriverWithAndWithoutReceipt(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Lease = time.Second })
 	fw := w.joined(1)
@@ -353,11 +353,49 @@ func TestTakeOver_UnlistedDriverWithAndWithoutReceipt(t *testing.T) {
 	fw.online()
 	fw.schedulerDrivers()
 	w.wantDriver(received, fsm.DriverStateError)
+	w.advance(lateMessages - time.Second)
+	w.wantDriver(lost, fsm.DriverStateRunning)
+	wantLen(t, "launches while the first one may arrive", fw.driverLaunches(), 0)
+	w.advance(2 * time.Second)
+	fw.schedulerDrivers()
 	w.wantDriver(lost, fsm.DriverStateSubmitted)
-	wantLen(t, "launches within a lease", fw.driverLaunches(), 0)
 	w.advance(1100 * time.Millisecond)
 	w.wantDriver(lost, fsm.DriverStateRunning)
 	wantLen(t, "launches", fw.driverLaunches(), 1)
+}
+
+// The same launch, when it arrives late: the worker lists it, and the driver is not started anywhere else.
+func TestTakeOver_LateLaunchIsTheOnlyOne(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.net.receipts[fw.addr] = false
+	id := w.submitted()
+	w.failover()
+	fw.online()
+	fw.schedulerDrivers()
+	w.advance(lateMessages + time.Second)
+	fw.schedulerDrivers(id)
+	w.advance(5 * time.Second)
+	w.wantDriver(id, fsm.DriverStateRunning)
+	wantLen(t, "launches by the next leader", fw.driverLaunches(), 0)
+	wantLen(t, "kills", fw.driverKills(), 0)
+}
+
+// A worker that cannot read the launches of a driver's release says nothing at all. A supervised driver does not come
+// back to it for ever.
+func TestSupervisedDriverIsNotRelaunchedWhereItCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	silent := w.joined(1)
+	id := w.submitted(supervised)
+	w.advance(runningTimeout + time.Second)
+	silent.schedulerDrivers()
+	d := w.wantDriver(id, fsm.DriverStateRelaunching)
+	w.advance(2 * time.Minute)
+	w.wantDriver(d.Successor, fsm.DriverStateSubmitted)
+	wantLen(t, "launches on the silent worker", silent.driverLaunches(), 1)
+	other := w.joined(2)
+	w.wantDriver(d.Successor, fsm.DriverStateRunning)
+	wantLen(t, "launches on the other worker", other.driverLaunches(), 1)
 }
 
 // S37: a driver that ended while nobody led: its worker's list wins.

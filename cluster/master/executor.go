@@ -23,6 +23,8 @@ type launch struct {
 	overdue *timer
 	// suspect: it was not RUNNING in time, and the worker's next list tells whether the worker could read the launch.
 	suspect bool
+	// inherited: it was booked by an earlier leader, which may have sent it.
+	inherited bool
 }
 
 // executorChanged handles ExecutorStateChanged (B-122 to B-128). The worker asks again, and in the end exits, unless it

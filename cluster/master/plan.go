@@ -42,7 +42,7 @@ func (c *Core) runPlan() {
 			return soft != nil && soft.mayWork()
 		},
 		Compatible:       c.placeable(view.View),
-		DriverCompatible: driverCompatible,
+		DriverCompatible: c.driverPlaceable,
 	})
 	c.deps.Observer.Planned(c.now().Sub(began))
 	c.warnHopeless(result.Hopeless)

@@ -31,6 +31,8 @@ type workerSoft struct {
 	launches map[fsm.ExecutorKey]*launch
 	// drivers holds what this leader told the worker to start of drivers, until their end is known.
 	drivers map[string]*launch
+	// unreadable holds the families of drivers whose launch reached the worker and was never heard of again.
+	unreadable map[uint8]bool
 
 	unreachableSince time.Time
 	beatAt           time.Time // its last heartbeat, or when this term first knew it
@@ -45,7 +47,7 @@ type workerSoft struct {
 func (c *Core) workerSoft(id string, addr sparkmsg.Address, families sparkmsg.FamilySet) *workerSoft {
 	w := c.workers[id]
 	if w == nil {
-		w = &workerSoft{id: id, launches: map[fsm.ExecutorKey]*launch{}, drivers: map[string]*launch{}, lastSeen: c.now(), beatAt: c.now()}
+		w = &workerSoft{id: id, launches: map[fsm.ExecutorKey]*launch{}, drivers: map[string]*launch{}, unreadable: map[uint8]bool{}, lastSeen: c.now(), beatAt: c.now()}
 		c.workers[id] = w
 	}
 	w.addr = addr
