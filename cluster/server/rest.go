@@ -8,8 +8,11 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"raftmaster/cluster/config"
 	"raftmaster/cluster/master"
@@ -52,10 +55,16 @@ func (s *Server) startREST(ln net.Listener) error {
 		}
 		allowed = append(allowed, p)
 	}
+	answers := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "raftmaster", Name: "rest_requests_total",
+		Help: "Answers of the REST submission gateway, by call and HTTP status."}, []string{"call", "status"})
+	if err := s.registry.Register(answers); err != nil {
+		return errors.Join(err, ln.Close())
+	}
 	log := s.log.Named("rest")
 	s.rest = webui.Start(ln, rest.NewHandler(rest.Options{
 		Backend: &restBackend{s}, Log: log, SparkVersion: s.cfg.REST.SparkVersion, ClusterURL: s.cfg.ClusterURL(),
 		MaxBodyBytes: s.cfg.REST.MaxBodyBytes, AllowedAppResources: allowed, PlaceholderEnv: s.placeholder,
+		Observe: func(call string, status int) { answers.WithLabelValues(call, strconv.Itoa(status)).Inc() },
 	}), log)
 	s.log.Info(fmt.Sprintf("Started REST server for submitting applications on %s with port %d", s.cfg.RESTHost, s.rest.Port()))
 	return nil

@@ -276,6 +276,9 @@ func TestRESTPort(t *testing.T) {
 	if m.server().RESTURL() != want || st.RESTURL != want {
 		t.Errorf("%s, status says %s", m.server().RESTURL(), st.RESTURL)
 	}
+	if _, metrics := m.get("/metrics"); !strings.Contains(metrics, `raftmaster_rest_requests_total{call="readyz",status="200"} `) {
+		t.Error("the gateway is not in /metrics")
+	}
 	line := fmt.Sprintf("Started REST server for submitting applications on %s with port %d", m.cfg.Host, restPort+1)
 	if !strings.Contains(m.log.String(), line) {
 		t.Errorf("the log lacks %q", line)

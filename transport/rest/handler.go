@@ -40,6 +40,8 @@ type Options struct {
 	AllowedAppResources []*regexp.Regexp
 	// PlaceholderEnv gives the value of an environment variable that a submission may ask for as {{NAME}}; nil: none.
 	PlaceholderEnv func(name string) (string, bool)
+	// Observe, when set, is told of every answer: the call ("create", "kill"...; "" for a path that is none) and its status.
+	Observe func(call string, status int)
 }
 
 // Handler serves every route of the protocol.
@@ -89,22 +91,23 @@ type reply struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.recoverPanic(w, r)
 	rt, id := find(r.URL.Path)
-	if rt == nil {
-		h.write(w, r, h.misdirected(r.URL.Path))
-		return
+	call, out := "", reply{}
+	switch {
+	case rt == nil:
+		out = h.misdirected(r.URL.Path)
+	case !rt.takes(r.Method):
+		call, out = rt.name, rt.refuse(w, r.Method)
+	case rt.needsID && id == "":
+		call, out = rt.name, h.failure(http.StatusBadRequest, "Submission ID is missing in "+rt.name+" request.")
+	case len(id) > maxIDBytes:
+		call, out = rt.name, h.failure(http.StatusBadRequest, fmt.Sprintf("Submission ID is longer than %d bytes.", maxIDBytes))
+	default:
+		call, out = rt.name, rt.serve(h, r, id)
 	}
-	if !h.allowed(w, r, rt.method) {
-		return
+	h.write(w, r, out)
+	if h.opts.Observe != nil {
+		h.opts.Observe(call, out.status)
 	}
-	if rt.needsID && id == "" {
-		h.write(w, r, h.failure(http.StatusBadRequest, "Submission ID is missing in "+rt.name+" request."))
-		return
-	}
-	if len(id) > maxIDBytes {
-		h.write(w, r, h.failure(http.StatusBadRequest, fmt.Sprintf("Submission ID is longer than %d bytes.", maxIDBytes)))
-		return
-	}
-	h.write(w, r, rt.serve(h, r, id))
 }
 
 // within bounds what the Backend may take for a request, from now on: a body that came slowly is no reason to give up.
@@ -151,22 +154,22 @@ func (h *Handler) misdirected(path string) reply {
 	return out
 }
 
-// allowed answers wrong methods as a servlet does.
-func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, method string) bool {
-	if r.Method == method || (method == http.MethodGet && r.Method == http.MethodHead) {
-		return true
-	}
-	allow := method + ", OPTIONS"
-	if method == http.MethodGet {
+// takes tells whether a method is one of the call's.
+func (rt *route) takes(method string) bool {
+	return method == rt.method || (rt.method == http.MethodGet && method == http.MethodHead)
+}
+
+// refuse answers wrong methods as a servlet does.
+func (rt *route) refuse(w http.ResponseWriter, method string) reply {
+	allow := rt.method + ", OPTIONS"
+	if rt.method == http.MethodGet {
 		allow = "GET, HEAD, OPTIONS"
 	}
 	w.Header().Set("Allow", allow)
-	if r.Method == http.MethodOptions {
-		w.WriteHeader(http.StatusOK)
-		return false
+	if method == http.MethodOptions {
+		return reply{status: http.StatusOK}
 	}
-	h.write(w, r, reply{status: http.StatusMethodNotAllowed, text: fmt.Sprintf("HTTP method %s is not supported by this URL", clip(r.Method))})
-	return false
+	return reply{status: http.StatusMethodNotAllowed, text: fmt.Sprintf("HTTP method %s is not supported by this URL", clip(method))}
 }
 
 // failure is an ErrorResponse.
@@ -182,11 +185,12 @@ func (h *Handler) answer(action string, f fields) fields {
 
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, out reply) {
 	var body []byte
-	if out.text != "" {
+	switch {
+	case out.text != "":
 		w.Header().Set("Content-Type", "text/html;charset=utf-8")
 		body = fmt.Appendf(nil, "<html><head><title>Error %d</title></head><body><h2>HTTP ERROR %d</h2><p>%s</p></body></html>\n",
 			out.status, out.status, html.EscapeString(out.text))
-	} else {
+	case out.fields != nil:
 		w.Header().Set("Content-Type", "application/json;charset=utf-8")
 		body = out.fields.encode()
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -54,7 +55,12 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/favicon.ico", 468, ""},
 	} {
 		f := &fake{}
-		resp, body := ask(t, NewHandler(options(f)), c.method, c.path, minimal)
+		opts, seen := options(f), ""
+		opts.Observe = func(call string, status int) { seen += fmt.Sprint(call, status) }
+		resp, body := ask(t, NewHandler(opts), c.method, c.path, minimal)
+		if rt, _ := find(c.path); seen != strconv.Itoa(c.status) && (rt == nil || seen != rt.name+strconv.Itoa(c.status)) {
+			t.Errorf("%s %s: observed %q", c.method, c.path, seen)
+		}
 		if resp.StatusCode != c.status || strings.Join(f.asked, ",") != c.asked {
 			t.Errorf("%s %s: %d, asked %v; want %d, %q", c.method, c.path, resp.StatusCode, f.asked, c.status, c.asked)
 		}
