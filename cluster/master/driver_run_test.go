@@ -510,3 +510,30 @@ func TestDriverOfAnyReleaseIsEncodedForItsWorker(t *testing.T) {
 		t.Errorf("the description is for %s, %v", fams, err)
 	}
 }
+
+// B-061, B-062: a driver gets whole addresses of custom resources, in text order, and gives them back.
+func TestB062_DriverGetsAddresses(t *testing.T) {
+	w := newWorld(t)
+	fw := w.worker(1)
+	reg := fw.registration()
+	reg.Resources = []sparkmsg.ResourceInformation{{Name: "gpu", Addresses: []string{"2", "10", "1"}}}
+	fw.say(reg)
+	gpus := func(n int32) func(*sparkmsg.DriverDescription) {
+		return func(d *sparkmsg.DriverDescription) {
+			d.ResourceReqs = []sparkmsg.ResourceRequirement{{ResourceName: "gpu", Amount: n, NumParts: 1}}
+		}
+	}
+	two, one, waits := w.submitted(gpus(2)), w.submitted(gpus(1)), w.submitted(gpus(1))
+	for i, want := range []string{"[{gpu [1 10]}]", "[{gpu [2]}]"} {
+		if got := fmt.Sprint(fw.driverLaunches()[i].Resources); got != want {
+			t.Errorf("launch %d has %s, want %s", i, got, want)
+		}
+	}
+	w.wantDriver(waits, fsm.DriverStateSubmitted)
+	fw.driverEnds(two, sparkmsg.DriverFinished)
+	w.wantDriver(waits, fsm.DriverStateRunning)
+	w.wantDriver(one, fsm.DriverStateRunning)
+	if got := fmt.Sprint(fw.driverLaunches()[2].Resources); got != "[{gpu [1]}]" {
+		t.Errorf("the third launch has %s", got)
+	}
+}
