@@ -46,6 +46,9 @@ func (t *tx) nameDriver(d *Driver) error {
 
 func (t *tx) requestKillDriver(c RequestKillDriver) (any, error) {
 	d := t.lastSuccessor(c.DriverID)
+	if d == nil && c.DriverID != "" {
+		d = t.unfinishedOf(c.DriverID)
+	}
 	if d == nil || d.State.Finished() {
 		return DriverKill{}, nil
 	}
@@ -64,6 +67,16 @@ func (t *tx) lastSuccessor(id string) *Driver {
 		d = next
 	}
 	return d
+}
+
+// unfinishedOf finds the driver that goes on for a forgotten one, by the first id of its chain; nil if there is none.
+func (t *tx) unfinishedOf(origin string) *Driver {
+	for _, d := range t.listDrivers(&t.tables.driverActive, nil) {
+		if d.Origin == origin {
+			return d
+		}
+	}
+	return nil
 }
 
 // killDriver ends a waiting driver (true), or asks the worker of a running one to end it.

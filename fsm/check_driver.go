@@ -43,6 +43,9 @@ func (c *checker) driverChain(d *Driver) error {
 	if (d.State == DriverStateRelaunching) != (d.Successor != "") {
 		return fmt.Errorf("driver %s is %s with the successor %q", d.ID, d.State, d.Successor)
 	}
+	if (d.Predecessor == "") != (d.Origin == "") || d.Origin == d.ID {
+		return fmt.Errorf("driver %s: its predecessor is %q, its origin %q", d.ID, d.Predecessor, d.Origin)
+	}
 	if d.Successor == "" {
 		return nil
 	}

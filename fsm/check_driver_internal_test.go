@@ -77,6 +77,8 @@ func TestCheckFindsWhatIsWrongWithDrivers(t *testing.T) {
 		"wrong successor":    {alter(3, func(d *Driver) { d.Successor = testDriver(5) }), "is not one"},
 		"unknown successor":  {alter(3, func(d *Driver) { d.Successor = "x" }), "is not one"},
 		"needless successor": {alter(5, func(d *Driver) { d.Successor = testDriver(4) }), "KILLED with"},
+		"no origin":          {alter(4, func(d *Driver) { d.Origin = "" }), "its origin"},
+		"needless origin":    {alter(0, func(d *Driver) { d.Origin = testDriver(1) }), "its origin"},
 		"completion number":  {alter(5, func(d *Driver) { d.CompletedSeq = 9 }), "impossible"},
 		"ended with payload": {alter(5, func(d *Driver) { d.Payload, d.PayloadSum = []byte("p"), payloadSum([]byte("p")) }), "has its payload"},
 		"queue index":        {func(t *tx) { t.tables.driverQueue.del(numberKey(2)) }, "in the queue"},
@@ -141,6 +143,78 @@ func TestNamesAsIDsB202(t *testing.T) {
 	} {
 		if got := nameAsID(name); got != want {
 			t.Errorf("%q gives %q instead of %q", name, got, want)
+		}
+	}
+}
+
+func TestUniqueIDsG06(t *testing.T) {
+	taken := map[string]bool{"a": true, "a-7": true, "a-7-2": true}
+	known := func(id string) bool { return taken[id] }
+	if id, err := uniqueID("b", 7, known); id != "b" || err != nil {
+		t.Errorf("a free id became %q, %v", id, err)
+	}
+	if id, err := uniqueID("a", 8, known); id != "a-8" || err != nil {
+		t.Errorf("a taken id became %q, %v", id, err)
+	}
+	if id, err := uniqueID("a", 7, known); id != "a-7-3" || err != nil {
+		t.Errorf("an id that is taken with its number became %q, %v", id, err)
+	}
+	if id, err := uniqueID("a", 7, func(string) bool { return true }); err == nil {
+		t.Errorf("an id was found where all are taken: %q", id)
+	}
+	if id, err := uniqueID(strings.Repeat("x", MaxIDBytes), 7, func(id string) bool { return len(id) == MaxIDBytes }); err == nil {
+		t.Errorf("an id became too long: %q", id)
+	}
+}
+
+// TestWellRunExecutorsG44: what forgives is a run after RUNNING, on a decommissioned worker too.
+func TestWellRunExecutorsG44(t *testing.T) {
+	for name, c := range map[string]struct {
+		executor Executor
+		want     bool
+	}{
+		"launching":            {Executor{State: ExecutorLaunching}, false},
+		"short":                {Executor{State: ExecutorRunning, RunningAtMillis: 70_001}, false},
+		"long enough":          {Executor{State: ExecutorRunning, RunningAtMillis: 70_000}, true},
+		"other clock":          {Executor{State: ExecutorRunning, RunningAtMillis: 200_000}, false},
+		"decommissioned":       {Executor{State: ExecutorDecommissioned, RunningAtMillis: 1}, true},
+		"decommissioned early": {Executor{State: ExecutorDecommissioned}, false},
+	} {
+		if got := ranWell(&c.executor, 100_000); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestRecordsOfDriversAreVerified: keys that come twice and payloads of nobody are no snapshot.
+func TestRecordsOfDriversAreVerified(t *testing.T) {
+	sums := newSummer()
+	record := func(entity any) []byte { return append([]byte(nil), sums.encode(entity)...) }
+	waiting := &Driver{ID: "d", PayloadSum: payloadSum([]byte("p"))}
+	payload := &driverPayloadRecord{DriverID: "d", Payload: []byte("p")}
+	for name, c := range map[string]struct {
+		kinds   []recordKind
+		records [][]byte
+		want    string
+	}{
+		"good":              {[]recordKind{kindDriver, kindDriverPayload}, [][]byte{record(waiting), record(payload)}, ""},
+		"driver twice":      {[]recordKind{kindDriver, kindDriver}, [][]byte{record(waiting), record(waiting)}, "twice"},
+		"payload twice":     {[]recordKind{kindDriver, kindDriverPayload, kindDriverPayload}, [][]byte{record(waiting), record(payload), record(payload)}, "twice"},
+		"payload alone":     {[]recordKind{kindDriverPayload}, [][]byte{record(payload)}, "without its driver"},
+		"another payload":   {[]recordKind{kindDriver, kindDriverPayload}, [][]byte{record(waiting), record(&driverPayloadRecord{DriverID: "d", Payload: []byte("q")})}, "checksum"},
+		"driver without id": {[]recordKind{kindDriver}, [][]byte{record(&Driver{Number: 1})}, "is empty"},
+	} {
+		empty := &state{globals: &globals{}, tables: newTables()}
+		s := &snapshotReader{tx: newTx(empty, newSummer(), 1, 1, Meta{}), apps: map[string]*Application{}, drivers: map[string]*Driver{}}
+		var err error
+		for i, kind := range c.kinds {
+			s.body = c.records[i]
+			if err = s.add(kind); err != nil {
+				break
+			}
+		}
+		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -32,8 +32,9 @@ type SubmitDriver struct {
 }
 
 // RequestKillDriver ends a waiting driver at once and asks the worker of a running one to end it (B-135). The id of a
-// predecessor means its last successor (S10). It may be repeated: the worker is then asked again (G-36). Value:
-// DriverKill. (The name is that of Spark's message; KillDriver is the effect.)
+// predecessor means its last successor (S10); the first id of a chain does so even when it is forgotten. It may be
+// repeated: the worker is then asked again (G-36). Value: DriverKill. (The name is that of Spark's message; KillDriver is
+// the effect.)
 type RequestKillDriver struct {
 	Meta
 	DriverID string

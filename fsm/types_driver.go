@@ -84,7 +84,10 @@ type Driver struct {
 	// Predecessor and Successor are the chain of relaunches (S10). A successor is remembered as long as its
 	// predecessor is; the predecessor may have been forgotten.
 	Predecessor string `codec:",omitempty"`
-	Successor   string `codec:",omitempty"`
+	// Origin is the first id of the chain, the one that its submitter knows; "" for the first driver itself. It stays when
+	// that one is forgotten.
+	Origin    string `codec:",omitempty"`
+	Successor string `codec:",omitempty"`
 	// Attempt counts the relaunches before this one; QuickRuns those in a row that did not last (driverQuickRunMillis).
 	Attempt   int `codec:",omitempty"`
 	QuickRuns int `codec:",omitempty"`

@@ -3,6 +3,18 @@ package fsm
 // Driver finds a driver, completed ones included.
 func (v View) Driver(id string) (*Driver, bool) { return v.state().tables.drivers.get(idKey(id)) }
 
+// DriverByOrigin finds the unfinished driver that goes on for the first one of its chain, which may be forgotten. It looks
+// at all unfinished drivers.
+func (v View) DriverByOrigin(id string) (found *Driver, ok bool) {
+	v.Drivers(func(d *Driver) bool {
+		if d.Origin == id && id != "" {
+			found = d
+		}
+		return found == nil
+	})
+	return found, found != nil
+}
+
 // Drivers visits the waiting and the running drivers in the order of submission.
 func (v View) Drivers(fn func(*Driver) bool) { v.driversBy(&v.state().tables.driverActive, nil, fn) }
 
