@@ -28,8 +28,7 @@ func (t *tx) relaunchDriver(d *Driver, message string) {
 	next := &Driver{SubmittedAtMillis: t.meta.NowMillis, SubmitStamp: t.meta.Stamp, IDPattern: d.IDPattern, Cores: d.Cores,
 		MemoryMB: d.MemoryMB, Supervise: true, ResourceReqs: d.ResourceReqs, MainClass: d.MainClass, JarURL: d.JarURL,
 		Families: d.Families, Release: d.Release, Payload: d.Payload, PayloadSum: d.PayloadSum, Predecessor: d.ID,
-		Origin:  cmp.Or(d.Origin, d.ID),
-		Attempt: d.Attempt + 1}
+		Origin: cmp.Or(d.Origin, d.ID), Attempt: d.Attempt + 1}
 	if checkStamp(next.SubmitStamp) != nil {
 		next.SubmitStamp = d.SubmitStamp
 	}

@@ -92,6 +92,38 @@ func TestB138_S10_SupervisedDriverIsRelaunchedUnderANewID(t *testing.T) {
 	}
 }
 
+// S10, B-142: the id that the submitter knows is good for status and kill when its entry was cleared while a successor
+// runs.
+func TestB142_S10_ClearedIDOfARelaunchedDriverStillCounts(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	id := w.submitted(supervised)
+	w.net.reach[fw.addr] = ProbeRefused
+	fw.close()
+	successor := w.wantDriver(id, fsm.DriverStateRelaunching).Successor
+	next := w.joined(2)
+	w.wantDriver(successor, fsm.DriverStateRunning)
+	w.core.ClearCompleted(func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	w.settle()
+	if d := w.view().Driver(id); d != nil {
+		t.Fatalf("the old entry is still there: %+v", d)
+	}
+	if s, err := w.core.DriverStatus(id); err != nil || !s.Found || s.State != sparkmsg.DriverRelaunching || s.Successor != successor {
+		t.Errorf("the cleared id's status is %+v, %v", s, err)
+	}
+	if s, err := w.core.DriverStatus("driver-0-0000"); err != nil || s.Found {
+		t.Errorf("the status of nobody is %+v, %v", s, err)
+	}
+	if r := w.killDriver(id); !r.Success {
+		t.Errorf("the kill by the cleared id was answered with %+v", r)
+	}
+	wantLen(t, "KillDriver", next.driverKills(), 1)
+}
+
 // S10, G-45: when the old worker is heard again its copy is killed at once, and what it reports changes nothing.
 func TestS10_G45_OldCopyIsKilledWhenItsWorkerIsHeardAgain(t *testing.T) {
 	for name, heard := range map[string]func(*fakeWorker, string){

@@ -265,6 +265,10 @@ func (c *Core) DriverStatus(id string) (DriverStatus, error) {
 	}
 	d := c.view().Driver(id)
 	if d == nil {
+		// Its entry may have been cleared while a successor goes on: the submitter knows no other id.
+		if next, ok := c.view().DriverByOrigin(id); ok {
+			return DriverStatus{Found: true, ID: id, State: sparkmsg.DriverRelaunching, Successor: next.ID}, nil
+		}
 		return DriverStatus{ID: id}, nil
 	}
 	s := DriverStatus{Found: true, ID: id, State: sparkmsg.DriverState(d.State), WorkerID: d.WorkerID,
