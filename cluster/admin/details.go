@@ -44,15 +44,15 @@ func (b *Backend) Driver(id string) (webui.Driver, bool) {
 }
 
 // PeerUI implements webui.Details: a worker that is not DEAD, or an application that has not ended.
-func (b *Backend) PeerUI(id string) (webui.PeerUI, bool) {
+func (b *Backend) PeerUI(id string) (address string, ok bool) {
 	view := b.node.View()
 	if w, ok := view.Worker(id); ok && w.Live() {
-		return webui.PeerUI{URL: w.WebUIURL, RPCHost: w.Address.Host}, true
+		return w.WebUIURL, true
 	}
 	if a, ok := view.Application(id); ok && !a.State.Finished() {
-		return webui.PeerUI{URL: a.UIURL, RPCHost: a.Driver.Host}, true
+		return a.UIURL, true
 	}
-	return webui.PeerUI{}, false
+	return "", false
 }
 
 func (b *Backend) driver(d *fsm.Driver) webui.Driver {

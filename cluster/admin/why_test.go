@@ -208,16 +208,16 @@ func TestB113_ApplicationDetail(t *testing.T) {
 func TestG69_PeerUI(t *testing.T) {
 	n, _, _, appID, doneID := operated(t)
 	b := newBackend(n, Soft{})
-	if ui, ok := b.PeerUI("worker-1"); !ok || ui.URL != "http://h:8081" || ui.RPCHost != "h" {
-		t.Errorf("%+v %v", ui, ok)
+	if ui, ok := b.PeerUI("worker-1"); !ok || ui != "http://h:8081" {
+		t.Errorf("%s %v", ui, ok)
 	}
-	if ui, ok := b.PeerUI(appID); !ok || ui.URL != "http://d:4040" || ui.RPCHost != "d" {
-		t.Errorf("%+v %v", ui, ok)
+	if ui, ok := b.PeerUI(appID); !ok || ui != "http://d:4040" {
+		t.Errorf("%s %v", ui, ok)
 	}
 	n.apply(t, fsm.RemoveWorker{Meta: fsm.Meta{NowMillis: 900}, ID: "worker-1", Reason: "gone"})
 	for _, id := range []string{"worker-1", doneID, "", "http://evil.example"} {
 		if ui, ok := b.PeerUI(id); ok {
-			t.Errorf("%q: %+v", id, ui)
+			t.Errorf("%q: %s", id, ui)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func (m *fakeMaster) Explain() map[string]string {
 	}
 	return out
 }
-func (m *fakeMaster) PeerUI(string) (webui.PeerUI, bool) { return webui.PeerUI{}, false }
+func (m *fakeMaster) PeerUI(string) (string, bool) { return "", false }
 
 func (m *fakeMaster) Status() webui.Status { m.mu.Lock(); defer m.mu.Unlock(); return m.status }
 func (m *fakeMaster) Brief() webui.Status  { return m.Status() }

@@ -10,14 +10,8 @@ type Details interface {
 	WhyWaiting(appID string) (WhyWaiting, bool)
 	// Explain gives the texts of WhyWaiting, by application id, for the first applications that want executors.
 	Explain() map[string]string
-	// PeerUI finds the web UI that a live worker, or an unfinished application, has registered.
-	PeerUI(id string) (PeerUI, bool)
-}
-
-// PeerUI is where the pages of a worker or of an application are.
-type PeerUI struct {
-	// URL is what the peer has registered, RPCHost the host of its RPC address.
-	URL, RPCHost string
+	// PeerUI gives the address of the web UI that a live worker, or an unfinished application, has registered.
+	PeerUI(id string) (address string, ok bool)
 }
 
 // AppDetail is an application with its executors.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -30,7 +29,7 @@ type fakeDetails struct {
 	apps    map[string]AppDetail
 	drivers map[string]Driver
 	why     map[string]WhyWaiting
-	ui      map[string]PeerUI
+	ui      map[string]string
 }
 
 func (f *fakeDetails) App(id string) (AppDetail, bool)         { v, ok := f.apps[id]; return v, ok }
@@ -43,7 +42,7 @@ func (f *fakeDetails) Explain() map[string]string {
 	}
 	return out
 }
-func (f *fakeDetails) PeerUI(id string) (PeerUI, bool) { v, ok := f.ui[id]; return v, ok }
+func (f *fakeDetails) PeerUI(id string) (string, bool) { v, ok := f.ui[id]; return v, ok }
 
 func newDetails() *fakeDetails {
 	status := 7
@@ -243,125 +242,13 @@ func TestG61_OneAddressLeavesPlaces(t *testing.T) {
 	}
 }
 
-// peerPages is a worker's web UI.
-func peerPages(t *testing.T) (*httptest.Server, *http.Request) {
-	t.Helper()
-	seen := &http.Request{}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		*seen = *r
-		switch r.URL.Path {
-		case "/away":
-			w.Header().Set("Location", "http://elsewhere.example/x")
-			w.WriteHeader(http.StatusFound)
-		case "/absolute":
-			w.Header().Set("Location", "http://"+r.Host+"/jobs/?id=1")
-			w.WriteHeader(http.StatusFound)
-		case "/rooted":
-			w.Header().Set("Location", "/jobs/")
-			w.WriteHeader(http.StatusFound)
-		case "/large":
-			if _, err := io.Copy(io.Discard, r.Body); err != nil {
-				return
-			}
-		default:
-			w.Header().Set("X-Frame-Options", "PEER")
-			_, _ = io.WriteString(w, "page "+r.URL.RequestURI())
-		}
-	}))
-	t.Cleanup(s.Close)
-	return s, seen
-}
-
-func proxied(ui map[string]PeerUI, token string) *Handler {
-	f := newFixture(leaderStatus())
-	f.opts.ReverseProxy, f.opts.ReverseProxyURL, f.opts.Token = true, "", token
-	f.opts.Details = &fakeDetails{ui: ui}
-	return NewHandler(f.opts)
-}
-
-// TestG69_ReverseProxy: the pages of a registered peer, with its redirects, and without the caller's token.
-func TestG69_ReverseProxy(t *testing.T) {
-	peer, seen := peerPages(t)
-	h := proxied(map[string]PeerUI{"worker-1": {URL: peer.URL, RPCHost: "127.0.0.1"}}, "secret")
-	get := func(target string, header map[string]string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(http.MethodGet, target, nil)
-		for k, v := range header {
-			r.Header.Set(k, v)
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w
-	}
-	w := get("/proxy/worker-1/logPage/?a=b%2Fc", map[string]string{"Authorization": "Bearer secret", "X-Forwarded-For": "6.6.6.6", "Upgrade": "websocket", "Connection": "Upgrade"})
-	if w.Code != 200 || w.Body.String() != "page /logPage/?a=b%2Fc" {
-		t.Fatalf("%d %s", w.Code, w.Body)
-	}
-	if got := w.Header().Values("X-Frame-Options"); len(got) != 1 || got[0] != "PEER" || w.Header().Get("Content-Security-Policy") != "" {
-		t.Errorf("headers of ours are mixed with the peer's: %v", w.Header())
-	}
-	if seen.Header.Get("Authorization") != "" || seen.Header.Get("Upgrade") != "" || seen.Header.Get("X-Forwarded-For") != "192.0.2.1" || seen.Header.Get("X-Forwarded-Context") != "/proxy/worker-1" {
-		t.Errorf("the peer was sent %v", seen.Header)
-	}
-	if get("/proxy/worker-1/", map[string]string{"Authorization": "Bearer others"}); seen.Header.Get("Authorization") != "Bearer others" {
-		t.Error("the peer's own credentials do not reach it")
-	}
-	for path, want := range map[string]string{"/proxy/worker-1/absolute": "/proxy/worker-1/jobs/?id=1", "/proxy/worker-1/rooted": "/proxy/worker-1/jobs/",
-		"/proxy/worker-1/away": "http://elsewhere.example/x", "/proxy/worker-1": "/proxy/worker-1/"} {
-		if got := get(path, nil).Header().Get("Location"); got != want {
-			t.Errorf("%s leads to %q, want %q", path, got, want)
-		}
-	}
-	for _, path := range []string{"/proxy/worker-2/", "/proxy/", "/proxy/http:%2F%2Fevil.example/", "/proxy/127.0.0.1:8080/"} {
-		if w := get(path, nil); w.Code != 404 {
-			t.Errorf("%s: %d", path, w.Code)
-		}
-	}
-	large := httptest.NewRequest(http.MethodPost, "/proxy/worker-1/large", strings.NewReader(strings.Repeat("x", maxProxiedBody+1)))
-	rec := httptest.NewRecorder()
-	h.ServeHTTP(rec, large)
-	if rec.Code != http.StatusRequestEntityTooLarge {
-		t.Errorf("a large body: %d", rec.Code)
-	}
-}
-
-// TestG69_ProxyReachesPeersOnly: an address that somebody registers does not open what only this machine may reach.
-func TestG69_ProxyReachesPeersOnly(t *testing.T) {
-	peer, _ := peerPages(t)
-	port := peer.URL[strings.LastIndex(peer.URL, ":"):]
-	for name, ui := range map[string]PeerUI{
-		"loopback of another machine": {URL: peer.URL, RPCHost: "192.0.2.9"},
-		"name of loopback":            {URL: "http://localhost" + port, RPCHost: "192.0.2.9"},
-		"metadata service":            {URL: "http://169.254.169.254/", RPCHost: "169.254.169.254"},
-		"link-local":                  {URL: "http://[fe80::1]:80/", RPCHost: "fe80::1"},
-		"unspecified":                 {URL: "http://0.0.0.0" + port, RPCHost: "0.0.0.0"},
-		"user in the address":         {URL: "http://u:p@127.0.0.1" + port, RPCHost: "127.0.0.1"},
-		"file":                        {URL: "file:///etc/passwd", RPCHost: "127.0.0.1"},
-		"no address":                  {URL: "", RPCHost: "127.0.0.1"},
-		"broken":                      {URL: "http://%zz", RPCHost: "127.0.0.1"},
-	} {
-		w := httptest.NewRecorder()
-		proxied(map[string]PeerUI{"w": ui}, "").ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/proxy/w/", nil))
-		if w.Code != 403 && w.Code != 404 {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
-		}
-	}
-	for ip, want := range map[string]bool{"10.0.0.1": true, "2001:db8::1": true, "127.0.0.1": false, "169.254.1.1": false, "224.0.0.1": false, "::": false} {
-		if got := judgePeer(net.ParseIP(ip), false) == nil; got != want {
-			t.Errorf("%s: %v", ip, got)
-		}
-	}
-	f := newFixture(leaderStatus())
-	if w := f.get("/proxy/worker-1/"); w.Code != 404 {
-		t.Errorf("switched off: %d", w.Code)
-	}
-}
-
 // TestG66_ProxyGivesNoLoopbackRights: what is forwarded to this master itself is no call from its own machine.
 func TestG66_ProxyGivesNoLoopbackRights(t *testing.T) {
 	f := newForms(func(o *Options) { o.ReverseProxy = true })
+	f.state.status.WebURL = "http://127.0.0.1:8080"
 	own := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.h.ServeHTTP(w, r) }))
 	defer own.Close()
-	f.opts.Details = &fakeDetails{ui: map[string]PeerUI{"w": {URL: own.URL, RPCHost: "127.0.0.1"}}}
+	f.opts.Details = &fakeDetails{ui: map[string]string{"w": own.URL}}
 	f.h = NewHandler(f.opts)
 	r := httptest.NewRequest(http.MethodPost, "/proxy/w/v1/kill", strings.NewReader(`{"kind":"app","id":"app-1"}`))
 	r.Header.Set("Content-Type", "application/json")
@@ -369,5 +256,63 @@ func TestG66_ProxyGivesNoLoopbackRights(t *testing.T) {
 	f.h.ServeHTTP(w, r)
 	if w.Code != http.StatusForbidden || len(f.ops.kills) != 0 {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestG69_ProxiedPagesAreBounded: no caller takes all places, the headers of this master are not mixed with the peer's, and
+// without the setting nothing is forwarded.
+func TestG69_ProxiedPagesAreBounded(t *testing.T) {
+	release, started := make(chan struct{}), make(chan struct{}, maxProxied)
+	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			started <- struct{}{}
+			<-release
+		}
+		w.Header().Set("X-Frame-Options", "PEER")
+		_, _ = io.WriteString(w, r.Header.Get("Authorization"))
+	}))
+	defer peer.Close()
+	f := newFixture(leaderStatus())
+	f.state.status.WebURL = "http://127.0.0.1:8080"
+	f.opts.Details = &fakeDetails{ui: map[string]string{"w": peer.URL}}
+	if w := f.get("/proxy/w/"); w.Code != http.StatusNotFound {
+		t.Errorf("switched off: %d", w.Code)
+	}
+	f.opts.ReverseProxy, f.opts.Token = true, "secret"
+	h := NewHandler(f.opts)
+	h.listWait = time.Millisecond
+	get := func(path, from, auth string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.RemoteAddr = from
+		r.Header.Set("Authorization", auth)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	done := make(chan int)
+	for range maxProxiedPerIP {
+		go func() { done <- get("/proxy/w/slow", "192.0.2.1:1", "").Code }()
+	}
+	for range maxProxiedPerIP {
+		<-started
+	}
+	if w := get("/proxy/w/", "192.0.2.1:1", ""); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("one more of the same caller: %d", w.Code)
+	}
+	w := get("/proxy/w/", "192.0.2.2:1", "Bearer secret")
+	if w.Code != http.StatusOK || w.Body.String() != "" {
+		t.Errorf("another caller: %d, the peer was sent %q", w.Code, w.Body)
+	}
+	if got := w.Header().Values("X-Frame-Options"); len(got) != 1 || got[0] != "PEER" || w.Header().Get("Content-Security-Policy") != "" {
+		t.Errorf("headers of ours are mixed with the peer's: %v", w.Header())
+	}
+	close(release)
+	for range maxProxiedPerIP {
+		if code := <-done; code != http.StatusOK {
+			t.Errorf("a slow page: %d", code)
+		}
+	}
+	if w := get("/proxy/nobody/", "192.0.2.2:1", ""); w.Code != http.StatusNotFound || w.Header().Get("Content-Security-Policy") == "" {
+		t.Errorf("nobody: %d %v", w.Code, w.Header())
 	}
 }

@@ -105,7 +105,7 @@ func (h *Handler) routes() {
 	h.page("/logPage", h.list(h.serveLogPage))
 	h.page("/log", h.list(h.serveLog))
 	if h.opts.ReverseProxy {
-		h.mux.Handle("/proxy/", newUIProxy(h))
+		h.mux.Handle("/proxy/", h.uiProxy())
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"raftmaster/transport/uiproxy"
 )
 
 // A proxy on this machine makes every caller look like loopback. What follows recognises the usual ones by what they add
@@ -54,7 +56,7 @@ func forwardedBy(r *http.Request) string {
 
 // ownHost: host, as a caller wrote it, is a loopback name or address, or the host of this master's web URL.
 func (h *Handler) ownHost(host string) bool {
-	name := bareHost(host)
+	name := uiproxy.BareHost(host)
 	if name == "" {
 		return false
 	}
@@ -64,15 +66,14 @@ func (h *Handler) ownHost(host string) bool {
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true
 	}
-	own, err := url.Parse(h.opts.State.Brief().WebURL)
-	return err == nil && name == bareHost(own.Host)
+	return name == uiproxy.BareHost(h.ownName())
 }
 
-// bareHost is a host without port, brackets and final dot, in lower case.
-func bareHost(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+// ownName is the host, with its port, of this master's web URL; "" when it has none.
+func (h *Handler) ownName() string {
+	own, err := url.Parse(h.opts.State.Brief().WebURL)
+	if err != nil {
+		return ""
 	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	return strings.ToLower(strings.TrimSuffix(host, "."))
+	return own.Host
 }
