@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"raftmaster/fsm"
 	"raftmaster/transport/sparkmsg"
@@ -130,4 +131,28 @@ func TestB062_DriverGetsAddresses(t *testing.T) {
 	if got := fmt.Sprint(fw.driverLaunches()[2].Resources); got != "[{gpu [1]}]" {
 		t.Errorf("the third launch has %s", got)
 	}
+}
+
+// The state machine is ahead of the leader service by a moment: a list that comes in between cannot name a driver whose
+// launch is about to be sent. Were it ended, its launch would be followed by a kill and by another launch under the same id.
+func TestListBetweenABookingAndItsLaunchEndsNoDriver(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.held = true
+	w.core.Ask(nil, nil, &sparkmsg.RequestSubmitDriver{DriverDescription: bound(t, driverDesc(), sparkmsg.FamilyE)}, func(sparkmsg.Message, error) {})
+	for len(w.queue) > 0 {
+		batch := w.queue
+		w.queue = nil
+		applied := w.commit(batch...)
+		if _, placed := batch[0].(fsm.PlaceDrivers); placed {
+			fw.latestDrivers()
+		}
+		w.core.Applied(applied)
+	}
+	w.held = false
+	w.settle()
+	wantLen(t, "launches", fw.driverLaunches(), 1)
+	wantLen(t, "kills", fw.driverKills(), 0)
+	w.advance(5 * time.Second)
+	wantLen(t, "launches", fw.driverLaunches(), 1)
 }

@@ -34,6 +34,7 @@ func (c *Core) sendDriver(e *fsm.LaunchDriver) bool {
 		c.requeueDriver(e.Worker.ID, e.DriverID, c.now())
 		return false
 	case c.dropped:
+		w.drivers[e.DriverID] = &launch{unsent: true}
 		return false // the list that the worker is about to be asked for puts it back, since it was never sent
 	}
 	desc, err := c.driverDescription(e, w.fam)
@@ -234,10 +235,12 @@ func (c *Core) compareDrivers(conn Conn, w *workerSoft, view state, ids []string
 			if l != nil {
 				l.overdue.stop()
 			}
-		case l != nil && (!l.inherited && l.seq >= w.listSeq || !d.Delivered && (l.inherited || first > l.seq) && !l.suspect):
+		case l == nil && !d.Delivered:
+			// booked a moment ago, and about to be sent; or its end has been reported, and is about to be booked
+		case l != nil && !l.unsent && (!l.inherited && l.seq >= w.listSeq || !d.Delivered && (l.inherited || first > l.seq) && !l.suspect):
 			// launched after the question that this list answers, or on another connection, where it may be on its way
 		default:
-			if l != nil && !l.inherited && first <= l.seq {
+			if l != nil && !l.unsent && !l.inherited && first <= l.seq {
 				if !d.Delivered {
 					read = append(read, d.ID)
 				}

@@ -25,6 +25,8 @@ type launch struct {
 	suspect bool
 	// inherited: it was booked by an earlier leader, which may have sent it.
 	inherited bool
+	// unsent: it was never sent, and the worker's next list is to say so.
+	unsent bool
 }
 
 // executorChanged handles ExecutorStateChanged (B-122 to B-128). The worker asks again, and in the end exits, unless it
