@@ -68,9 +68,9 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// sameOrigin tells whether a request that a browser makes comes from a page of this very origin. Browsers name the origin
-// on every POST; what is no browser names none.
-func sameOrigin(r *http.Request) bool {
+// sameOrigin tells whether a request that a browser makes comes from a page of this very origin, or of the proxy in front
+// that is configured (spark.ui.reverseProxyUrl). Browsers name the origin on every POST; what is no browser names none.
+func (h *Handler) sameOrigin(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
 	default:
@@ -81,7 +81,22 @@ func sameOrigin(r *http.Request) bool {
 		return true
 	}
 	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	if h.opts.ReverseProxy && strings.EqualFold(u.Host, hostOf(h.opts.ReverseProxyURL)) {
+		return true
+	}
+	return strings.EqualFold(u.Host, r.Host)
+}
+
+// hostOf is the host, with its port, of an address; "" for none.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // ownAddress tells whether a connection comes from this machine: loopback, or one of its own addresses. Only the address

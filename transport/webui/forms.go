@@ -95,8 +95,9 @@ func (h *Handler) serveKillForm(w http.ResponseWriter, r *http.Request, kind str
 
 // readForm refuses foreign pages and reads the parameters, from the address and from the body as Spark does.
 func (h *Handler) readForm(w http.ResponseWriter, r *http.Request) bool {
-	if !sameOrigin(r) {
-		h.message(w, r, http.StatusForbidden, "Nothing was changed", "Calls from pages of other sites are refused.")
+	if !h.sameOrigin(r) {
+		h.message(w, r, http.StatusForbidden, "Nothing was changed", "Calls from pages of other sites are refused. A proxy in front must pass the "+
+			"Host of the browser on, or be named by spark.ui.reverseProxyUrl.")
 		return false
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)

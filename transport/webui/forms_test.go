@@ -223,6 +223,12 @@ func TestG66_KillNeedsTokens(t *testing.T) {
 		{"bearer from a foreign page", withToken, right, map[string]string{"Authorization": "Bearer secret", "Origin": "http://evil.example"}, 403},
 		{"reverse proxy and no token", func(o *Options) { o.ReverseProxy = true }, right, nil, 403},
 		{"reverse proxy and a token", func(o *Options) { o.ReverseProxy, o.Token = true, "secret" }, right, map[string]string{"Authorization": basic("secret")}, 302},
+		{"the proxy in front", func(o *Options) {
+			o.ReverseProxy, o.ReverseProxyURL, o.Token = true, "https://portal.example/spark", "secret"
+		}, right, map[string]string{"Authorization": basic("secret"), "Origin": "https://portal.example"}, 302},
+		{"another site behind the proxy in front", func(o *Options) {
+			o.ReverseProxy, o.ReverseProxyURL, o.Token = true, "https://portal.example/spark", "secret"
+		}, right, map[string]string{"Authorization": basic("secret"), "Origin": "https://other.example"}, 403},
 		{"switched off", func(o *Options) { o.KillEnabled = false }, right, nil, 405},
 	} {
 		t.Run(c.name, func(t *testing.T) {

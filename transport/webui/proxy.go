@@ -3,7 +3,6 @@ package webui
 import (
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"raftmaster/transport/uiproxy"
@@ -70,10 +69,4 @@ func (h *Handler) ownHost(host string) bool {
 }
 
 // ownName is the host, with its port, of this master's web URL; "" when it has none.
-func (h *Handler) ownName() string {
-	own, err := url.Parse(h.opts.State.Brief().WebURL)
-	if err != nil {
-		return ""
-	}
-	return own.Host
-}
+func (h *Handler) ownName() string { return hostOf(h.opts.State.Brief().WebURL) }
