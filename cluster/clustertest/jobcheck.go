@@ -239,15 +239,24 @@ func (c *checker) jobWritten(m *masterNode, id string) {
 	}
 }
 
-// jobArrived checks that no driver id reaches workers twice.
+// jobArrived checks that no driver id reaches workers a second time while its first copy may run. Where a launch was
+// received, run and ended between the death of one leader and the next, nobody can tell, and it is launched again: then
+// its first copy is over.
 func (c *checker) jobArrived(w *worker, id string) {
 	t := c.jobs.known[id]
 	if t == nil {
 		c.s.fail("%s is told to launch %s, which nobody has submitted", w.name, id)
 		return
 	}
-	if t.arrived++; t.arrived > 1 {
+	if t.arrived++; t.arrived > 1+t.requeues {
 		c.s.fail("%s is told to launch driver %s, which was launched before", w.name, id)
+	}
+	for _, other := range c.s.livingWorkers() {
+		for _, j := range other.jobs {
+			if j.id == id {
+				c.s.fail("%s is told to launch driver %s, which was launched before and runs on %s", w.name, id, other.name)
+			}
+		}
 	}
 }
 

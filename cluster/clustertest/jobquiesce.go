@@ -97,5 +97,10 @@ func (c *checker) jobsMet(view fsm.View) error {
 
 func (c *checker) mayRunJob(d *fsm.Driver, w *fsm.Worker) bool {
 	shared := !sparkmsg.FamilySet(d.Families).Intersect(sparkmsg.FamilySet(w.Families)).IsEmpty()
+	for _, real := range c.s.workers {
+		if real.id == w.ID && real.cannotRead && c.jobFamily(d.ID) != real.fam {
+			return false // the leader finds it out, and does not try again
+		}
+	}
 	return shared && (d.Release == "" || w.Release == "" || d.Release == w.Release)
 }
