@@ -11,7 +11,7 @@ import (
 )
 
 // signalNames are the names in the line that Spark's master writes, too.
-var signalNames = map[os.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGINT: "INT"}
+var signalNames = map[os.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGINT: "INT", syscall.SIGHUP: "HUP"}
 
 // sameRequest: signals that come together are one request. timeout(1), for one, signals its child and then its whole
 // process group.
@@ -44,13 +44,17 @@ func (s *stopper) signal(sig os.Signal) {
 	s.cancel()
 }
 
-// notify gives a context that ends at the first SIGTERM or SIGINT; see stopper.
+// notify gives a context that ends at the first SIGTERM, SIGINT or SIGHUP; see stopper. Under nohup(1), which ignores
+// SIGHUP, that signal stays ignored (B-008).
 func notify(log hclog.Logger, hurried func()) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &stopper{log: log, cancel: cancel, hurried: hurried, now: time.Now, exit: os.Exit}
 	ch := make(chan os.Signal, 2)
 	done := make(chan struct{})
 	signal.Notify(ch, syscall.SIGTERM, syscall.SIGINT)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(ch, syscall.SIGHUP)
+	}
 	go func() {
 		for {
 			select {
