@@ -220,6 +220,46 @@ func BenchmarkApplyDrivers(b *testing.B) {
 			apply(w)
 		}
 	})
+	b.Run("KillAllOf100", func(b *testing.B) {
+		benchApply(b, func(i int) fsm.Command {
+			if i%101 < 100 {
+				return submit
+			}
+			return fsm.KillAllDrivers{}
+		})
+	})
+	b.Run("MarkAndUnmarkIncompatible", func(b *testing.B) {
+		benchApply(b, func(i int) fsm.Command {
+			app, worker := benchAppID(i/2%bigApps), benchWorker(i/2%bigWorkers).ID
+			if i%2 == 0 {
+				return fsm.MarkIncompatible{AppID: app, ExecID: -1, WorkerID: worker}
+			}
+			return fsm.UnmarkIncompatible{AppID: app, WorkerID: worker}
+		})
+	})
+	b.Run("ReconcileWorkerOf10Drivers", func(b *testing.B) {
+		m, index := benchMachine(b)
+		list := fsm.ReconcileWorker{WorkerID: benchWorker(bigWorkers - 1).ID}
+		place := fsm.PlaceDrivers{}
+		small := submit
+		small.Cores = 0
+		for i := range 10 {
+			list.ReportedDrivers = append(list.ReportedDrivers, id(i))
+			place.Placements = append(place.Placements, fsm.DriverPlacement{DriverID: id(i), WorkerID: list.WorkerID})
+			index++
+			m.Apply(index, 1, small)
+		}
+		index++
+		m.Apply(index, 1, place)
+		if n := m.View().Totals().DriversRunning; n != 10 {
+			b.Fatalf("%d drivers run", n)
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			index++
+			m.Apply(index, 1, list)
+		}
+	})
 	b.Run("DrainAndUndrain", func(b *testing.B) {
 		benchApply(b, func(i int) fsm.Command {
 			return fsm.DrainWorkers{IDs: []string{benchWorker(i / 2 % bigWorkers).ID}, On: i%2 == 0}
