@@ -197,28 +197,19 @@ func (h *hub) accept() {
 // serve handles a connection that somebody opened to the peer: a master, or whoever reads the web page, which has the
 // same port here.
 func (p *peer) serve(nc net.Conn) {
-	var first [1]byte
-	if err := nc.SetReadDeadline(time.Now().Add(p.h.cfg.Timeout)); err != nil {
-		_ = nc.Close()
-		return
+	first := &resumed{Conn: nc}
+	c := newConn(p, first)
+	p.h.open(c) // from now on leave closes it
+	defer p.h.shut(c)
+	b, err := first.peek()
+	switch {
+	case err != nil:
+		c.close()
+	case b == 'G':
+		p.servePage(first)
+	default:
+		c.read()
 	}
-	if _, err := nc.Read(first[:]); err != nil {
-		_ = nc.Close()
-		return
-	}
-	if first[0] == 'G' {
-		p.servePage(nc)
-		return
-	}
-	if err := nc.SetReadDeadline(time.Time{}); err != nil {
-		_ = nc.Close()
-		return
-	}
-	// The listener may be closing meanwhile: closing then finds this connection or leaving is set.
-	c := newConn(p, &resumed{Conn: nc, first: first[:]})
-	p.h.open(c)
-	c.read()
-	p.h.shut(c)
 }
 
 // servePage answers the question for the release as a worker's page and as a driver's REST API do.
@@ -243,10 +234,24 @@ func (p *peer) servePage(nc net.Conn) {
 	_, _ = fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", kind, len(body), body)
 }
 
-// resumed gives back the first byte of a connection.
+// resumed is a connection whose first byte can be looked at.
 type resumed struct {
 	net.Conn
 	first []byte
+}
+
+const firstByteTimeout = 10 * time.Second
+
+func (r *resumed) peek() (byte, error) {
+	b := make([]byte, 1)
+	if err := r.SetReadDeadline(time.Now().Add(firstByteTimeout)); err != nil {
+		return 0, err
+	}
+	if _, err := r.Conn.Read(b); err != nil {
+		return 0, err
+	}
+	r.first = b
+	return b[0], r.SetReadDeadline(time.Time{})
 }
 
 func (r *resumed) Read(b []byte) (int, error) {
