@@ -263,3 +263,24 @@ func TestB170_SubmissionsAreServedDuringTheTakeOver(t *testing.T) {
 	}
 	wantLen(t, "awaited still", w.core.Status().Awaited, 1)
 }
+
+// G-36: the next leader goes on repeating a kill, also when the one that answers the worker's list is lost as well.
+func TestG36_NextLeaderRepeatsKills(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	id := w.submitted()
+	w.killDriver(id)
+	w.failover()
+	fw.online()
+	fw.schedulerDrivers(id)
+	before := len(fw.driverKills())
+	if before == 0 {
+		t.Fatal("the worker lists a driver that is to end, and is not told")
+	}
+	w.advance(3 * killRepeat)
+	if n := len(fw.driverKills()) - before; n < 2 {
+		t.Errorf("%d more kills in 3 repetitions", n)
+	}
+	fw.driverEnds(id, sparkmsg.DriverKilled)
+	w.wantDriver(id, fsm.DriverStateKilled)
+}
