@@ -144,7 +144,7 @@ func TestS19_AcceptedDriversRunOnceWhenTheLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	c := start(t, 3, shortFailover)
 	workers := []*worker{c.readyWorker(sparkmsg.FamilyE, 64), c.readyWorker(sparkmsg.FamilyE, 64)}
-	const rounds = 8
+	const rounds = 4
 	for range rounds {
 		s := c.submitter(sparkmsg.FamilyE)
 		l := c.leader()
