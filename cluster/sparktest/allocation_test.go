@@ -86,7 +86,7 @@ func TestDynamicAllocationThroughFailover_B114_B115(t *testing.T) {
 		waitCoresUsed(t, c, 2)
 		lost := liveExecutors(t, a)[0]
 		killExecutor(t, a.ID, lost)
-		waitLive(t, a, 2)
+		waitExecutors(t, a, 3, 1)
 		if live := liveExecutors(t, a); live[0] == lost || len(live) != 2 {
 			t.Errorf("executors %v after the end of %s", live, lost)
 		}
