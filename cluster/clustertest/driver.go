@@ -82,6 +82,9 @@ func (d *driver) describe() *sparkmsg.ApplicationDescription {
 	s := d.s
 	desc := *bound()[d.fam]
 	desc.Name = d.name
+	if err := desc.Bind(d.fam); err != nil { // no two drivers have the same description
+		s.fail("the description of %s cannot be bound: %v", d.name, err)
+	}
 	desc.AppUIURL = "http://" + d.addr.String() + "/ui"
 	mem := int64(512 * (1 + s.rng.IntN(4)))
 	desc.DefaultProfile.ExecutorResources = []sparkmsg.ExecutorResourceRequest{{ResourceName: "memory", Amount: mem}}

@@ -1,11 +1,13 @@
 package master
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"raftmaster/fsm"
 	"raftmaster/transport/sparkmsg"
 )
 
@@ -63,13 +65,36 @@ func (c *Core) takeUpKept() {
 	slices.SortFunc(waiting, func(a, b sparkmsg.Address) int { return strings.Compare(a.String(), b.String()) })
 	for _, addr := range waiting {
 		k := c.kept[addr]
-		if c.now().Sub(k.since) >= keepFor || view.ApplicationByDriver(toFSMAddress(addr)) != nil {
+		held := view.ApplicationByDriver(toFSMAddress(addr))
+		if c.now().Sub(k.since) >= keepFor || held != nil && !anotherDriver(k.reg, held) {
 			c.dropKept(addr) // a driver that is in the books gets MasterChanged anyway
 			continue
+		}
+		if held != nil {
+			continue // so does this one, and its answer shows whose application it is (anotherRegisters)
 		}
 		c.after(keepFor-c.now().Sub(k.since), func() { c.forgetKept(k) })
 		c.say(k.reg.conn, endpointAppClient, k.reg.families, &sparkmsg.MasterChanged{Master: c.selfRef(), MasterWebUIURL: c.cfg.WebUIURL})
 	}
+}
+
+// anotherDriver tells whether a registration cannot be that of the driver of an application at its address, which has
+// never named its id: a driver repeats its own description byte for byte.
+func anotherDriver(reg *registration, held *fsm.Application) bool {
+	return !held.Confirmed && !bytes.Equal(reg.payload, held.Payload)
+}
+
+// anotherRegisters deals with a driver that says that it has no application, at the address of one whose driver has never
+// named its id. What it has registered meanwhile, while this master stood by, shows that it is another driver: with the
+// id of the first one it would get executors made for that one.
+func (c *Core) anotherRegisters(addr sparkmsg.Address, held *fsm.Application) bool {
+	k := c.kept[addr]
+	if k == nil || !anotherDriver(k.reg, held) {
+		return false
+	}
+	c.dropKept(addr)
+	c.registerAgain(k.reg, held)
+	return true
 }
 
 // registerKept takes up a kept registration once its driver has said, on that connection, that it has no application.

@@ -35,12 +35,49 @@ func TestS22_G03_RegistrationOfAnOutageIsTakenUp(t *testing.T) {
 	}
 }
 
+// inTheBooks commits the registration of an application as an earlier leader did.
+func inTheBooks(w *world, a *fakeApp) {
+	w.t.Helper()
+	payload, err := a.desc.MarshalPayload()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.commit(fsm.RegisterApplication{Meta: w.meta(), Name: a.desc.Name, Driver: toFSMAddress(a.addr), DefaultCores: fsm.UnlimitedCores,
+		DefaultProfile: fsm.Profile{MemoryMB: 1}, Payload: payload})
+}
+
+// S22, G-01: a new driver at the address of one that never named its id says that it has none. What it has registered
+// meanwhile shows that it is not the one of the books: it gets an id of its own, and the old application ends.
+func TestS22_NewDriverDoesNotGetTheIDOfAnother(t *testing.T) {
+	w := newStandby(t)
+	first, second := w.app(1), w.app(2)
+	inTheBooks(w, first)
+	second.addr, second.conn = first.addr, w.conn(first.addr)
+	second.register()
+	w.elect()
+	old := w.view().ApplicationByDriver(toFSMAddress(first.addr))
+	if old == nil || old.Confirmed {
+		t.Fatalf("the books have %+v", old)
+	}
+	second.acknowledge()
+	if now := w.view().Application(old.ID); now == nil || now.State != fsm.AppFailed {
+		t.Errorf("the first application is %+v", now)
+	}
+	ids := second.ids()
+	wantLen(t, "answers", ids, 1)
+	if ids[0] == old.ID {
+		t.Error("the new driver was given the id of the old one")
+	}
+	if len(w.core.kept) != 0 {
+		t.Errorf("%d registrations are still kept", len(w.core.kept))
+	}
+}
+
 // A driver that an earlier leader has answered, here or elsewhere, is not registered a second time.
 func TestS22_DriverThatWasAnsweredMeanwhileGetsNoSecondID(t *testing.T) {
 	for name, between := range map[string]func(w *world, a *fakeApp){
 		"it is in the books": func(w *world, a *fakeApp) {
-			w.commit(fsm.RegisterApplication{Meta: w.meta(), Name: "x", Driver: toFSMAddress(a.addr), DefaultCores: fsm.UnlimitedCores,
-				DefaultProfile: fsm.Profile{MemoryMB: 1}, Payload: []byte("p")})
+			inTheBooks(w, a)
 		},
 		"its application has ended and was forgotten": func(w *world, a *fakeApp) { a.id = "app-forgotten" },
 		"it is gone":                  func(w *world, a *fakeApp) { w.core.ConnClosed(a.addr, false) },

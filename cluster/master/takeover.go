@@ -312,7 +312,7 @@ func (c *Core) masterChangeAcknowledged(conn Conn, from *sparkmsg.Address, famil
 			c.registerKept(conn, *from)
 			return
 		}
-		if c.settleClaim(conn, app, "") {
+		if c.settleClaim(conn, app, "") || c.anotherRegisters(*from, app) {
 			return
 		}
 		if app.Confirmed {
