@@ -135,7 +135,7 @@ func checkProfile(t *testing.T, c *Cluster, a *App, before []string, heap string
 // discovery script, are given to executors and drivers, each to one at a time, and
 // stay given through a failover; a replacement gets the address that became free.
 func TestGPUAddresses_B061_B062(t *testing.T) {
-	forReleases(t, func(t *testing.T, spark Spark) {
+	forNewest(t, func(t *testing.T, spark Spark) {
 		needCompiler(t, spark)
 		c, _ := newCluster(t, spark, restConf())
 		byFile := c.StartWorker(WorkerOptions{Cores: 4, Conf: resourcesFile(t, c, "gpu", "f0", "f1")})
@@ -224,7 +224,7 @@ func discoveryScript(t *testing.T, c *Cluster, name string, addresses ...string)
 // FAILED at the limit, whoever leads meanwhile. Spark's own master starts a new
 // one for ever (G-44).
 func TestCrashLoopEnds_B124_B125(t *testing.T) {
-	forReleases(t, func(t *testing.T, spark Spark) {
+	forNewest(t, func(t *testing.T, spark Spark) {
 		needCompiler(t, spark)
 		const limit = 5
 		c, _ := newCluster(t, spark, map[string]string{"spark.deploy.maxExecutorRetries": strconv.Itoa(limit)})

@@ -239,7 +239,7 @@ func TestDriversThroughFailover_S07_S12_S14_S17(t *testing.T) {
 // once, under the id that was answered.
 func TestLeaderKilledAfterSubmit_S19(t *testing.T) {
 	needSeveralMasters(t)
-	forReleases(t, func(t *testing.T, spark Spark) {
+	forNewest(t, func(t *testing.T, spark Spark) {
 		needCompiler(t, spark)
 		c, _ := newCluster(t, spark, restConf())
 		workers := c.StartWorkers(2, WorkerOptions{Cores: 4})

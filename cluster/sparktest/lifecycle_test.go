@@ -147,7 +147,7 @@ func waitCoresUsedBy(t *testing.T, c *Cluster, a *App, n int) {
 // The kill buttons of the web UI end an application and drivers, waiting and
 // running; and where decommissioning is off, its form changes nothing.
 func TestKillForms_B065_B069_B112_B135(t *testing.T) {
-	forReleases(t, func(t *testing.T, spark Spark) {
+	forNewest(t, func(t *testing.T, spark Spark) {
 		needCompiler(t, spark)
 		c, leader := newCluster(t, spark, restConf())
 		w := c.StartWorkers(1, WorkerOptions{Cores: 4})[0]

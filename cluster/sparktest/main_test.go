@@ -76,6 +76,22 @@ func forReleases(t *testing.T, test func(t *testing.T, spark Spark)) {
 	}
 }
 
+// forNewest is forReleases for what hardly depends on the release: the others have
+// their turn with -long only.
+func forNewest(t *testing.T, test func(t *testing.T, spark Spark)) {
+	t.Helper()
+	skipShort(t)
+	list := releases()
+	for i, release := range list {
+		t.Run(release, func(t *testing.T) {
+			if i < len(list)-1 && !*longFlag {
+				t.Skip("LEFT OUT without -long: this test runs with the newest release only")
+			}
+			test(t, install(t, release))
+		})
+	}
+}
+
 func skipShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
