@@ -13,6 +13,9 @@ const (
 	// application never asks again, so the leader must reach them.
 	firstRepeat = 100 * time.Millisecond
 	lastRepeat  = 5 * time.Second
+	// answerTime is about what one peer's answer costs the leader: repeating sooner than all of them can be dealt with would
+	// only add to the work.
+	answerTime = 200 * time.Microsecond
 	// lateMessages is for how long a predecessor's messages may still arrive: the time after which unacknowledged data
 	// closes a connection, and some.
 	lateMessages = 36 * time.Second
@@ -84,7 +87,7 @@ func (c *Core) awaitWorker(w *workerSoft) {
 	}
 	now := c.now()
 	w.usable = false
-	w.await = &awaited{since: now, deadline: now.Add(c.cfg.RecoveryTimeout), interval: firstRepeat}
+	w.await = &awaited{since: now, deadline: now.Add(c.cfg.RecoveryTimeout), interval: c.firstPause()}
 	first := c.sendMasterChanged(w.addr, endpointWorker, w.fam)
 	w.listSeq = first
 	c.repeatMasterChanged(w.await, func() { c.callAgain(w.addr, endpointWorker, w.fam) })
@@ -95,9 +98,14 @@ func (c *Core) awaitApp(a *appSoft) {
 		return
 	}
 	now := c.now()
-	a.await = &awaited{since: now, deadline: a.lastAnswer.Add(c.cfg.AppTimeout), interval: firstRepeat}
+	a.await = &awaited{since: now, deadline: a.lastAnswer.Add(c.cfg.AppTimeout), interval: c.firstPause()}
 	c.sendMasterChanged(a.addr, endpointAppClient, a.fam)
 	c.repeatMasterChanged(a.await, func() { c.callAgain(a.addr, endpointAppClient, a.fam) })
+}
+
+// firstPause is the pause before the first repetition.
+func (c *Core) firstPause() time.Duration {
+	return min(max(firstRepeat, time.Duration(len(c.workers)+len(c.apps))*answerTime), lastRepeat)
 }
 
 // callAgain repeats MasterChanged. Where it found a connection this master finds out whether it can open one as well,
