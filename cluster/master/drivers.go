@@ -109,9 +109,9 @@ func (c *Core) SubmitDriver(req DriverRequest, done func(DriverSubmission, error
 	if req.Client != nil {
 		cmd.Client = req.Client.String()
 	}
-	c.log.Info("Driver submitted "+cmd.MainClass, "jar", cmd.JarURL, "families", payload.families.String(), "release", req.Release)
 	c.propose("SubmitDriver", cmd, func(r fsm.Result) {
 		id := r.Value.(fsm.DriverSubmitted).ID
+		c.log.Info("Driver submitted "+cmd.MainClass, "driver_id", id, "jar", cmd.JarURL, "families", payload.families.String(), "release", req.Release)
 		c.event("driver", id, "submitted: "+cmd.MainClass)
 		if payload.rewritten {
 			c.event("driver", id, "its spark.master names all masters now")
@@ -157,7 +157,7 @@ func driverCommand(meta fsm.Meta, req *DriverRequest, payload driverPayload) fsm
 // that was slow to hear it may lead by then. Repetitions get the answer of the first.
 func (c *Core) onceSubmitted(key submission, done func(DriverSubmission, error)) (func(DriverSubmission, error), bool) {
 	if s := c.drivers.submissions[key]; s != nil {
-		c.log.Info("a driver was submitted again by the same client; it runs once", "client", key.client.String(), "driver_id", s.answer.ID)
+		c.peerInfo("submitted again", key.client.String(), "a driver was submitted again by the same client; it runs once", "client", key.client.String(), "driver_id", s.answer.ID)
 		if s.answer.Success {
 			done(s.answer, nil)
 		} else {
@@ -216,16 +216,30 @@ func (c *Core) KillDriver(id string, done func(DriverKill, error)) {
 		return
 	}
 	c.peerInfo("kill driver", id, "Asked to kill driver "+id, "driver_id", id)
+	unknown := DriverKill{ID: id, Message: fmt.Sprintf("Driver %s has already finished or does not exist", id)}
+	if !c.mayRun(id) {
+		done(unknown, nil) // a command that changes nothing would cost all replicas the same as one that does
+		return
+	}
 	cmd := fsm.RequestKillDriver{Meta: c.meta(), DriverID: id}
 	c.propose("RequestKillDriver", cmd, func(r fsm.Result) {
 		res := r.Value.(fsm.DriverKill)
 		if !res.Known {
-			done(DriverKill{ID: id, Message: fmt.Sprintf("Driver %s has already finished or does not exist", id)}, nil)
+			done(unknown, nil)
 			return
 		}
 		c.killAsked(res.ID, res.Waiting)
 		done(DriverKill{ID: id, Message: fmt.Sprintf("Kill request for %s submitted", id), Success: true}, nil)
 	}, func(err error) { done(DriverKill{ID: id}, err) })
+}
+
+// mayRun tells whether an id is that of an unfinished driver, or of one that goes on under another id.
+func (c *Core) mayRun(id string) bool {
+	if d := c.view().Driver(id); d != nil {
+		return !d.State.Finished() || d.State == fsm.DriverStateRelaunching
+	}
+	_, goesOn := c.view().DriverByOrigin(id)
+	return goesOn && id != ""
 }
 
 // killAsked notes that a driver is to end; a waiting one has ended already.
@@ -245,7 +259,7 @@ func (c *Core) KillAllDrivers(done func(DriverKill, error)) {
 		done(DriverKill{}, c.notLeader())
 		return
 	}
-	c.log.Info("Asked to kill all drivers")
+	c.peerInfo("kill all drivers", "", "Asked to kill all drivers")
 	c.propose("KillAllDrivers", fsm.KillAllDrivers{Meta: c.meta()}, func(r fsm.Result) {
 		res := r.Value.(fsm.AllDriversKill)
 		for _, id := range res.Ended {

@@ -175,10 +175,14 @@ func TestB135_KillOfWaitingRunningEndedAndUnknownDrivers(t *testing.T) {
 	w.wantDriver(runs, fsm.DriverStateRunning) // until its worker says so
 	fw.driverEnds(runs, sparkmsg.DriverKilled)
 	w.wantDriver(runs, fsm.DriverStateKilled)
-	for _, id := range []string{runs, "driver-unknown"} {
+	commands := len(w.proposed)
+	for _, id := range []string{runs, "driver-unknown", ""} {
 		if r := w.killDriver(id); r.Success || r.Message != "Driver "+id+" has already finished or does not exist" {
 			t.Errorf("the answer is %+v", r)
 		}
+	}
+	if len(w.proposed) != commands {
+		t.Error("a kill that changes nothing went into the log")
 	}
 }
 

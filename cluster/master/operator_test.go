@@ -179,7 +179,7 @@ func TestServiceAnswersOtherFrontEnds(t *testing.T) {
 	p.hold()
 	done := make(chan error, 1)
 	go func() {
-		_, err := svc.KillDriver(ctx, s.ID)
+		_, err := svc.KillAllDrivers(ctx)
 		done <- err
 	}()
 	waitFor(t, "the command", func() bool { st, err := svc.Status(ctx); return err == nil && st.Pending > 0 })
