@@ -139,7 +139,7 @@ func TestG58_KillsAreCommitted(t *testing.T) {
 
 // TestB135_KillDriver: a waiting driver has ended at once, a running one when its worker says so, an ended one is left.
 func TestB135_KillDriver(t *testing.T) {
-	n, _, o, _, _ := operated(t)
+	n, op, o, _, _ := operated(t)
 	ctx := context.Background()
 	waiting, running := submit(t, n, false), submit(t, n, false)
 	n.apply(t, fsm.PlaceDrivers{Meta: fsm.Meta{NowMillis: 700}, Placements: []fsm.DriverPlacement{{DriverID: running, WorkerID: "worker-1"}}})
@@ -151,8 +151,9 @@ func TestB135_KillDriver(t *testing.T) {
 	if d, _ := n.View().Driver(running); err != nil || k.Done || !d.KillRequested {
 		t.Errorf("running: %+v, %v, %+v", k, err, d)
 	}
-	if k, err := o.Kill(ctx, webui.KillRequest{Kind: webui.KindDriver, ID: waiting}); err != nil || !k.Already {
-		t.Errorf("ended: %+v, %v", k, err)
+	calls := op.calls
+	if k, err := o.Kill(ctx, webui.KillRequest{Kind: webui.KindDriver, ID: waiting}); err != nil || !k.Already || k.State != "KILLED" || op.calls != calls {
+		t.Errorf("ended: %+v, %v, %d calls", k, err, op.calls-calls)
 	}
 }
 
@@ -238,6 +239,11 @@ func TestS34_Drain(t *testing.T) {
 	}
 	if _, err := o.Drain(ctx, webui.DrainRequest{Worker: "worker-2", On: true, IdleOnly: true}); refusalCode(t, err) != webui.CodeRefused || !strings.Contains(err.Error(), "1 driver") || draining("worker-2") {
 		t.Errorf("busy in the meantime: %v", err)
+	}
+	n.apply(t, fsm.RemoveWorker{Meta: fsm.Meta{NowMillis: 900}, ID: "worker-1", Reason: "gone"})
+	calls := op.calls
+	if _, err := o.Drain(ctx, webui.DrainRequest{Worker: "worker-1", On: true}); refusalCode(t, err) != webui.CodeRefused || !strings.Contains(err.Error(), "DEAD") || op.calls != calls {
+		t.Errorf("a DEAD worker: %v", err)
 	}
 	for _, req := range []webui.DrainRequest{{On: true}, {Worker: "worker-1", IdleOnly: true}} {
 		if _, err := o.Drain(ctx, req); refusalCode(t, err) != webui.CodeBadRequest {

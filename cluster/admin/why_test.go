@@ -79,6 +79,18 @@ func TestS35_EachLimitIsNamed(t *testing.T) {
 			w.n.apply(t, fsm.MarkIncompatible{Meta: fsm.Meta{NowMillis: 700}, AppID: w.app, ExecID: 0, WorkerID: "worker-1", Reason: "silent"})
 		}, webui.LimitIncompatible, "1 where its executors never came up"},
 		{"resources", func(w *waiting) { w.place() }, webui.LimitResources, "1 without enough free custom resources"},
+		{"cores in use", func(w *waiting) {
+			w.place()
+			w.worker("worker-1", func(r *fsm.RegisterWorker) {
+				r.Cores, r.Resources = 3, []fsm.Resource{{Name: "gpu", Addresses: []string{"0", "1"}}}
+			})
+		}, webui.LimitCores, "1 without enough free cores"},
+		{"memory in use", func(w *waiting) {
+			w.place()
+			w.worker("worker-1", func(r *fsm.RegisterWorker) {
+				r.MemoryMB, r.Resources = 1500, []fsm.Resource{{Name: "gpu", Addresses: []string{"0", "1"}}}
+			})
+		}, webui.LimitMemory, "1 without enough free memory"},
 		{"target", func(w *waiting) {
 			w.n.apply(t, fsm.SetTargets{Meta: fsm.Meta{NowMillis: 700}, AppID: w.app, Targets: []fsm.ProfileTarget{{Profile: fsm.Profile{ID: 0}, Total: 0}}})
 		}, webui.LimitTarget, "it asks for no executor"},
