@@ -87,8 +87,9 @@ type Plant struct {
 	NoProbe        bool // probes find every peer gone
 	LoseRegistered bool // the network loses every RegisteredWorker of the second half
 	NoAnswers      bool // executor states are never answered
-	NewIDs         bool // every RegisteredApplication names another application, every submission another driver
+	NewIDs         bool // the answer to a submission names another driver
 	HalfWorkers    bool // workers have half of what they offered
+	TwoIDs         bool // every RegisteredApplication is followed by one with another id
 	LoseTargets    bool // RequestExecutors is answered and not heeded
 	HideJobs       bool // workers do not list their drivers
 	ForgetClients  bool // nobody notes who has submitted a driver

@@ -1,18 +1,16 @@
 package clustertest
 
 import (
-	"fmt"
-
 	"raftmaster/fsm"
 	"raftmaster/transport/sparkmsg"
 )
 
-// planted gives what is written for a message: itself, unless a bug is planted.
-func (s *Sim) planted(p *push) sparkmsg.Message {
+// planted gives what is written for a message, or for one more copy of it: itself, unless a bug is planted.
+func (s *Sim) planted(p *push, copied int) sparkmsg.Message {
 	switch m := p.msg.(type) {
 	case *sparkmsg.RegisteredApplication:
-		if s.opt.Plant.NewIDs {
-			return &sparkmsg.RegisteredApplication{AppID: fmt.Sprintf("%s-%d", m.AppID, p.seq), Master: m.Master}
+		if copied > 0 {
+			return &sparkmsg.RegisteredApplication{AppID: m.AppID + "-x", Master: m.Master}
 		}
 	case *sparkmsg.LaunchExecutor:
 		if s.opt.Plant.SameAddress && len(m.Resources) > 0 {
@@ -60,6 +58,10 @@ func (s *Sim) copies(msg sparkmsg.Message) int {
 	switch msg.(type) {
 	case *sparkmsg.LaunchExecutor:
 		if s.opt.Plant.RepeatLaunch {
+			return 2
+		}
+	case *sparkmsg.RegisteredApplication:
+		if s.opt.Plant.TwoIDs {
 			return 2
 		}
 	case *sparkmsg.LaunchDriver:

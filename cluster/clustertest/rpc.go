@@ -215,7 +215,7 @@ func (r *rpc) write(b *outbox, c *mconn, p *push) {
 		b.last, c.first = c, p.seq
 	}
 	self := r.m.addr
-	out := &packet{kind: oneWay, sender: &self, endpoint: p.endpoint, msg: r.m.s.planted(p)}
+	out := &packet{kind: oneWay, sender: &self, endpoint: p.endpoint, msg: p.msg}
 	if p.ask != nil {
 		r.askID++
 		p.ask.id, p.ask.first, p.ask.last = r.askID, c.first, p.seq
@@ -224,8 +224,10 @@ func (r *rpc) write(b *outbox, c *mconn, p *push) {
 	}
 	c.last = p.seq
 	r.m.s.check.pushed(r.m, b.addr, p.msg)
-	for range r.m.s.copies(p.msg) {
-		r.m.s.net.send(c.k, out)
+	for i := range r.m.s.copies(p.msg) {
+		again := *out
+		again.msg = r.m.s.planted(p, i)
+		r.m.s.net.send(c.k, &again)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	seedsFlag    = flag.Int("seeds", 0, "number of simulated clusters; 0 means 240, or 36 with -short")
+	seedsFlag    = flag.Int("seeds", 0, "number of simulated clusters; 0 means 380, or 57 with -short")
 	seedFlag     = flag.Uint64("seed", 0, "first seed")
 	scenarioFlag = flag.String("scenario", "", "run this scenario with every seed instead of all in turn")
 	allFlag      = flag.Bool("all", false, "report every failed seed, not only three")
@@ -31,9 +31,9 @@ func optionsOf(seed uint64) Options {
 func TestSimulation(t *testing.T) {
 	n := *seedsFlag
 	if n == 0 {
-		n = 240
+		n = 380
 		if testing.Short() {
-			n = 36
+			n = 57
 		}
 	}
 	start := time.Now()
