@@ -24,7 +24,7 @@ type Core struct {
 	deps Deps
 
 	leader    bool
-	leading   atomic.Bool // leader, for other goroutines
+	serving   atomic.Bool // leader, and its peers need not be asked again first; for other goroutines
 	term      uint64
 	electedAt time.Time
 
@@ -122,7 +122,7 @@ func (c *Core) Elected(term uint64, reason string) {
 	c.Deposed(term) // Raft says so before, normally; open asks must be answered in any case
 	c.forget()
 	c.leader, c.term, c.electedAt = true, term, c.now()
-	c.leading.Store(true)
+	c.serving.Store(true)
 	c.log.Info("I have been elected leader! New state: ALIVE", "term", term)
 	c.event("leader", c.cfg.NodeID, fmt.Sprintf("took over in term %d: %s", term, reason))
 	c.propose("LeaderElected", fsm.LeaderElected{Meta: c.meta(), NodeID: c.cfg.NodeID, Reason: reason, Settings: c.cfg.Settings},
@@ -142,7 +142,7 @@ func (c *Core) Deposed(term uint64) {
 		return
 	}
 	c.leader = false
-	c.leading.Store(false)
+	c.serving.Store(false)
 	c.deps.Network.DropOutboxes()
 	open := c.pending
 	c.forget()

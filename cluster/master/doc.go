@@ -15,6 +15,13 @@
 // result of fsm.Apply; only then is the sender answered and are the effects of the command sent. A decision of the
 // planner takes the same way: it is proposed, validated by Apply, and only what Apply booked is launched.
 //
+// # Drivers and operators
+//
+// Drivers of cluster deploy mode come over RPC ([Core.Ask]) or from other front ends ([Service.SubmitDriver]); both take
+// one way (drivers.go). Their launches, ends and lists are in driver_run.go, by the same rules as those of executors. The
+// methods of [Service] in api.go are all that the REST gateway and the web UI may ask; they answer what is committed, and
+// [*NotLeaderError] on a master that does not lead.
+//
 // # What is soft
 //
 // Heartbeats, connections, awaited peers and outbox sequence numbers belong to the leader alone and are forgotten when it

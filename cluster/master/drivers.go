@@ -68,7 +68,7 @@ const submissionLife = 30 * time.Second
 
 // ready gives a function for other goroutines that tells whether this master can serve.
 func (c *Core) ready() func() bool {
-	return func() bool { return c.leading.Load() && c.deps.Lease() }
+	return func() bool { return c.serving.Load() && c.deps.Lease() }
 }
 
 // notLeader describes this master to somebody who asks for the leader.

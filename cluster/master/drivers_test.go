@@ -288,8 +288,12 @@ func TestB143_G73_ReadyNeedsTheLease(t *testing.T) {
 	}
 	*w.lease = true
 	w.core.PushesDropped()
-	if w.readyz() {
+	if ready() || w.readyz() {
 		t.Error("it is ready although its peers are to be asked again first")
+	}
+	w.advance(2 * time.Second)
+	if !ready() || !w.readyz() {
+		t.Error("it is not ready although everybody was asked again")
 	}
 	w.core.Deposed(1)
 	if ready() {

@@ -56,6 +56,7 @@ func (c *Core) scan() {
 	}
 	if c.dropped {
 		c.dropped = false
+		c.serving.Store(true)
 		c.log.Warn("the lease had lapsed and messages were dropped; every peer is asked again", "term", c.term)
 		c.takeOver()
 	}
@@ -70,6 +71,7 @@ func (c *Core) scan() {
 func (c *Core) PushesDropped() {
 	if c.leader {
 		c.dropped = true
+		c.serving.Store(false)
 	}
 }
 
