@@ -199,6 +199,9 @@ func (c *Core) finishApplication(id string, state fsm.AppState, reason string) {
 	if app := c.view().Application(id); app == nil || app.State.Finished() {
 		return
 	}
+	if soft := c.apps[id]; soft != nil {
+		soft.ending = true // the connection that closes next is no news
+	}
 	c.propose("FinishApplication", fsm.FinishApplication{Meta: c.meta(), AppID: id, State: state, Reason: reason}, func(fsm.Result) {
 		c.appEnded(id, state.String()+": "+reason)
 	}, func(error) {
