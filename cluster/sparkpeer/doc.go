@@ -1,5 +1,5 @@
-// Package sparkpeer plays Spark's side of the Standalone deploy protocol: workers, application clients and submission clients that register,
-// heartbeat, launch and report over real TCP as the JVM's do, for tests, simulations and load.
+// Package sparkpeer plays Spark's side of the Standalone deploy protocol: workers, application clients and submission
+// clients that register, heartbeat, launch, report and submit over real TCP as the JVM's do, for tests and load.
 //
 // A Worker follows org.apache.spark.deploy.worker.Worker (registration at all masters, retries, MasterChanged,
 // ReconnectWorker, refusal of a wrong master URL, WorkerLatestState, WorkerSchedulerStateResponse, ExecutorStateChanged
