@@ -10,9 +10,12 @@ import (
 	"raftmaster/transport/sparkmsg"
 )
 
-// submitPatience is how long a client of the simulation goes on to ask. A new leader recognises a repetition for three
-// minutes.
-const submitPatience = 2 * time.Minute
+const (
+	// submitPatience is how long a client of the simulation goes on to ask: a repetition is recognised for 30 s.
+	submitPatience = 18 * time.Second
+	// clientTimeout is spark.rpc.askTimeout as deploy.Client sets it.
+	clientTimeout = 10 * time.Second
+)
 
 // backupPrefix is how the answer of a master that does not lead begins (Utils.BACKUP_STANDALONE_MASTER_PREFIX).
 const backupPrefix = "Current state is not alive"
@@ -88,14 +91,18 @@ func (c *client) describe(bind bool, fam sparkmsg.Family) *sparkmsg.DriverDescri
 	return d
 }
 
-// ask asks a master, or fails when there is no way to it.
+// ask asks a master, or fails when there is no way to it or no answer in time.
 func (c *client) ask(number int, msg sparkmsg.Message, done func(sparkmsg.Message, error)) {
+	a := &peerAsk{done: done}
+	c.after(clientTimeout, func() { a.finish(nil, errAskTimeout) })
 	c.find(masterAddress(number), func(conn *peerConn, found bool) {
-		if !found {
-			done(nil, errChannel)
-			return
+		switch {
+		case a.over:
+		case !found:
+			a.finish(nil, errChannel)
+		default:
+			conn.ask(endpointMaster, msg, a.finish)
 		}
-		conn.ask(endpointMaster, msg, done)
 	})
 }
 
