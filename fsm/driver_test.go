@@ -116,3 +116,22 @@ func TestDriversFirstB171(t *testing.T) {
 		t.Errorf("the driver got %v, the executors %+v", launch.Resources, executors)
 	}
 }
+
+// TestDriversGoWhereFewestAreG48: the fixed order that stands for Spark's shuffling (B-172), and the first by id when they
+// are not to be spread out (B-174).
+func TestDriversGoWhereFewestAreG48(t *testing.T) {
+	big, small, full := benchWorker(1), benchWorker(2), benchWorker(3)
+	big.Cores, small.Cores, full.Cores = 16, 4, 1
+	submit := fsm.SubmitDriver{Meta: fsm.Meta{Stamp: testStamp}, Cores: 1}
+	m := machineOf(t, []fsm.Command{big, small, full, submit, submit, submit, submit,
+		fsm.PlaceDrivers{Placements: []fsm.DriverPlacement{{DriverID: driverNumbered(0), WorkerID: big.ID}}}})
+	for spread, want := range map[bool]string{true: small.ID + " " + full.ID + " " + big.ID, false: big.ID + " " + big.ID + " " + big.ID} {
+		var got []string
+		for _, p := range fsm.Plan(m.View(), fsm.PlanParams{SpreadOutDrivers: spread}).Drivers {
+			got = append(got, p.WorkerID)
+		}
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("spread out is %t (-want +got):\n%s", spread, diff)
+		}
+	}
+}
