@@ -11,7 +11,7 @@ import (
 // a ghost, and the old leader, when it goes on, changes nothing.
 func TestExecutorsEndUnderPausedLeader_S23(t *testing.T) {
 	needSeveralMasters(t)
-	forReleases(t, func(t *testing.T, spark Spark) {
+	forNewest(t, func(t *testing.T, spark Spark) {
 		c, leader := newCluster(t, spark, nil)
 		workers := c.StartWorkers(2, WorkerOptions{Cores: 2})
 		a := c.StartApp(AppOptions{Cores: 3, ExecutorCores: 1}).WaitStarted()
