@@ -12,7 +12,11 @@ import (
 	"raftmaster/transport/sparkmsg"
 )
 
-const retryPause = time.Second
+const (
+	retryPause = time.Second
+	// registerEvery is when a RegisterWorker without an answer is sent again; Spark's workers take 5 to 15 s.
+	registerEvery = 5 * time.Second
+)
 
 // worker plays one Spark worker.
 type worker struct {
@@ -22,7 +26,7 @@ type worker struct {
 	heartbeat  atomic.Pointer[[]byte] // the whole frame
 
 	mu      sync.Mutex
-	pending func(error) // the answer to RegisterWorker
+	pending []func(error) // who waits for the answer to RegisterWorker
 	execs   map[execKey]launch
 	drivers map[string]bool
 }
@@ -51,19 +55,34 @@ func (w *worker) register(b []byte, done func(error)) {
 		return
 	}
 	w.mu.Lock()
-	w.pending = done
+	w.pending = append(w.pending, done)
 	w.mu.Unlock()
 	if err := c.write(b); err != nil {
 		w.answered(err)
+		return
+	}
+	time.AfterFunc(registerEvery, func() { w.repeat(b) })
+}
+
+// repeat registers once more if there was no answer yet, as a worker of Spark's does.
+func (w *worker) repeat(b []byte) {
+	w.mu.Lock()
+	waiting := len(w.pending) > 0
+	w.mu.Unlock()
+	if c := w.current.Load(); waiting && c != nil && !w.h.leaving.Load() {
+		w.h.failed("registration without an answer")
+		if c.write(b) == nil {
+			time.AfterFunc(registerEvery, func() { w.repeat(b) })
+		}
 	}
 }
 
 func (w *worker) answered(err error) {
 	w.mu.Lock()
-	f := w.pending
+	waiting := w.pending
 	w.pending = nil
 	w.mu.Unlock()
-	if f != nil {
+	for _, f := range waiting {
 		f(err)
 	}
 }

@@ -114,7 +114,9 @@ func measureSide(ctx context.Context, o options, ours bool, spark sparktest.Spar
 	if o.warmup > 0 {
 		warm := cfg
 		warm.Duration, warm.Warmup = o.warmup, 0
-		if _, err := load.Run(ctx, warm); err != nil {
+		first, err := load.Run(ctx, warm)
+		sayErrors(first)
+		if err != nil {
 			return nil, fmt.Errorf("warm-up: %w", err)
 		}
 		if err := c.await(ctx); err != nil {
@@ -123,11 +125,9 @@ func measureSide(ctx context.Context, o options, ours bool, spark sparktest.Spar
 		cfg.PID = c.leader.pid()
 	}
 	report, err := load.Run(ctx, cfg)
+	sayErrors(report)
 	if err != nil {
 		return nil, err
-	}
-	for kind, n := range report.Errors {
-		say("!!! %s: %d times", kind, n)
 	}
 	out := round{}
 	for _, m := range metrics {
@@ -141,6 +141,16 @@ func measureSide(ctx context.Context, o options, ours bool, spark sparktest.Spar
 		}
 	}
 	return out, nil
+}
+
+// sayErrors names what went wrong without ending a run.
+func sayErrors(r *load.Report) {
+	if r == nil {
+		return
+	}
+	for kind, n := range r.Errors {
+		say("!!! %s: %d times", kind, n)
+	}
 }
 
 // compare runs the rounds, each side first in turn.

@@ -69,13 +69,8 @@ func scale(ctx context.Context, o options) (_ *Scale, err error) {
 	}
 	report, err := load.Run(ctx, cfg)
 	s.out.Load = report
-	if err != nil {
-		return s.out, err
-	}
-	for kind, n := range report.Errors {
-		say("!!! %s: %d times", kind, n)
-	}
-	return s.out, nil
+	sayErrors(report)
+	return s.out, err
 }
 
 func (s *scaleRun) add(name string, value float64, unit string, target float64, note string) {
