@@ -31,10 +31,15 @@ const (
 
 var lastHost atomic.Uint32
 
-// newHost gives a loopback address of this test alone; the process id keeps test runs on one machine apart.
+// newHost gives a loopback address of this test alone; the process id keeps test runs on one machine apart. A whole run
+// takes several thousand: none may come twice.
 func newHost() string {
+	const perNet, nets = 250, 60
 	pid, k := os.Getpid(), int(lastHost.Add(1))
-	return fmt.Sprintf("127.%d.%d.%d", 10+pid%240, (pid/240)%50*5+k/250%5, 1+k%250)
+	if k >= perNet*nets {
+		panic("the tests of this package take more addresses than they have")
+	}
+	return fmt.Sprintf("127.%d.%d.%d", 10+pid%240, (pid/240)%4*nets+k/perNet, 1+k%perNet)
 }
 
 // logSink keeps log lines, the last ones, to show when the test has failed.
