@@ -1,0 +1,81 @@
+package sparkrpc
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"raftmaster/transport/frame"
+	"raftmaster/transport/sparkmsg"
+)
+
+// Heartbeats that are recognised by their bytes reach the Handler as decoded ones do: in order with what is between
+// them, each with its own worker id, and whole when they come in pieces or many at once.
+func TestHeartbeatsThatComeAgainAreWhatTheySay(t *testing.T) {
+	s := serve(t, nil)
+	var mu sync.Mutex
+	var got []string
+	s.rec.onSend = func(_ *Conn, in Inbound) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch m := in.Msg.(type) {
+		case *sparkmsg.Heartbeat:
+			got = append(got, fmt.Sprint(m.WorkerID, " ", in.Families, " ", in.Endpoint, " ", *in.Sender))
+		default:
+			got = append(got, m.MessageName())
+		}
+	}
+	p := dialScript(t, s.addr, workerAddr)
+	p.fam = sparkmsg.FamilyB
+	beat := func(id string) []byte {
+		return p.request(frame.OneWayMessage, 0, "Master", mustEncode(t, heartbeat(id, workerAddr), p.fam))
+	}
+	other := p.request(frame.OneWayMessage, 0, "Master", mustEncode(t, &sparkmsg.UnregisterApplication{AppID: "x"}, p.fam))
+	one, two := beat("worker-1"), beat("worker-2")
+	var want []string
+	send := func(b []byte, names ...string) {
+		p.write(b)
+		want = append(want, names...)
+	}
+	said := func(id string) string { return fmt.Sprint(id, " B Master ", workerAddr) }
+	send(one, said("worker-1"))
+	send(one, said("worker-1"))
+	send(two, said("worker-2"))
+	send(one, said("worker-1"))
+	send(slices.Concat(one, one, other, one, two, two), said("worker-1"), said("worker-1"), "UnregisterApplication", said("worker-1"), said("worker-2"), said("worker-2"))
+	send(two[:len(two)-1])
+	send(slices.Concat(two[len(two)-1:], one[:7]), said("worker-2"))
+	send(one[7:], said("worker-1"))
+	p.ask(1, VerifierEndpoint, &sparkmsg.CheckExistence{Name: "Master"})
+	p.mustNext() // everything before it was handled
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%q\nwant\n%q", got, want)
+	}
+}
+
+// A frame that differs from the last heartbeat in one byte is decoded anew: here its class is not known.
+func TestAFrameThatIsAlmostTheLastHeartbeatIsDecoded(t *testing.T) {
+	s := serve(t, nil)
+	p := dialScript(t, s.addr, workerAddr)
+	p.fam = sparkmsg.FamilyB
+	one := p.request(frame.OneWayMessage, 0, "Master", mustEncode(t, heartbeat("worker-1", workerAddr), p.fam))
+	p.write(one)
+	p.write(one)
+	for _, at := range []int{len(one) - 1, len(one) / 2, 90} {
+		bad := slices.Clone(one)
+		bad[at] ^= 0x40
+		p.write(bad)
+	}
+	p.ask(1, VerifierEndpoint, &sparkmsg.CheckExistence{Name: "Master"})
+	p.mustNext()
+	var refused uint64
+	for _, n := range s.Stats().DecodeErrors {
+		refused += n
+	}
+	if refused == 0 {
+		t.Errorf("no damaged frame was refused: %+v", s.Stats())
+	}
+}
