@@ -104,23 +104,20 @@ func (ctl *Control) accept() {
 // Next waits for the next run of the program and its first word.
 func (ctl *Control) Next(timeout time.Duration) *Session {
 	ctl.cluster.tb.Helper()
-	deadline := time.After(timeout)
-	for {
-		var s *Session
-		select {
-		case s = <-ctl.sessions:
-		case <-deadline:
-		}
-		if s == nil {
-			ctl.cluster.tb.Fatalf("%s has not connected within %v", ctl.label, timeout)
-		}
-		hello, err := s.await("hello", startTimeout)
-		if err != nil {
-			ctl.cluster.tb.Fatalf("%v", err)
-		}
-		s.PID, s.Dir, s.Master = hello.PID, hello.Dir, hello.Master
-		return s
+	var s *Session
+	select {
+	case s = <-ctl.sessions: // nil once it is closed
+	case <-time.After(timeout):
 	}
+	if s == nil {
+		ctl.cluster.tb.Fatalf("%s has not connected within %v", ctl.label, timeout)
+	}
+	hello, err := s.await("hello", startTimeout)
+	if err != nil {
+		ctl.cluster.tb.Fatalf("%v", err)
+	}
+	s.PID, s.Dir, s.Master = hello.PID, hello.Dir, hello.Master
+	return s
 }
 
 // None fails the test when a run is waiting to be picked up.
