@@ -30,7 +30,8 @@ type checker struct {
 	jobs      *jobChecker
 	appFailed map[string]bool            // ended because its executors failed
 	cleared   bool                       // somebody has cleared what is completed
-	launches  map[string][]time.Duration // of applications whose executors never last
+	launches  map[string][]time.Duration // of applications whose executors never last, in the last minute
+	launched  map[string]int             // of the same, since ever
 	// holding: the cluster has settled, and must stay so.
 	holding bool
 }
@@ -48,7 +49,7 @@ type disturbance struct{ from, to, longest time.Duration }
 func newChecker(s *Sim) *checker {
 	c := &checker{s: s, appIDs: map[string]bool{}, lastExec: map[string]int{}, written: map[fsm.ExecutorKey]bool{},
 		arrived: map[fsm.ExecutorKey]bool{}, killed: map[fsm.ExecutorKey]bool{}, cutOff: map[*proc]*disturbance{},
-		jobs: newJobChecker(), appFailed: map[string]bool{}, launches: map[string][]time.Duration{}}
+		jobs: newJobChecker(), appFailed: map[string]bool{}, launches: map[string][]time.Duration{}, launched: map[string]int{}}
 	c.watchAsks()
 	c.watchDoubles()
 	return c
@@ -162,6 +163,12 @@ func (c *checker) launchRate(app string) {
 	c.launches[app] = recent
 	if len(recent) > limit {
 		c.s.fail("%d executors of %s, all of which fail, were launched within %v", len(recent), app, window)
+	}
+	// Ten failures end an application, at the latest when those that run meanwhile have failed as well. Where workers and
+	// masters are lost in between, other rules count too.
+	const most = 10 + 2*8
+	if c.launched[app]++; c.launched[app] > most && c.s.opt.Scenario == "crashloop" && !c.s.opt.UnlimitedRetries {
+		c.s.fail("%d executors of %s, all of which fail, were launched in spite of the limit", c.launched[app], app)
 	}
 }
 

@@ -79,7 +79,7 @@ func (s *Sim) masterAddresses() (out []sparkmsg.Address) {
 // settings are what every leader replicates.
 func (s *Sim) settings() fsm.Settings {
 	set := fsm.DefaultSettings()
-	if s.opt.UnlimitedRetries {
+	if s.opt.UnlimitedRetries || s.opt.Plant.NoRetryLimit {
 		set.MaxExecutorRetries = -1
 	}
 	return set

@@ -98,6 +98,7 @@ type Plant struct {
 	NoDelay        bool // masters do not know of RelaunchDelay
 	SameAddress    bool // executors are all given the same address
 	StaleSnapshot  bool // a restored snapshot is one entry younger than it says
+	NoRetryLimit   bool // masters do not know of the limit of failures
 	HideCrashes    bool // executors that crash are said to have ended well
 }
 

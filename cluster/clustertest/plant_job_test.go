@@ -78,6 +78,13 @@ func TestCheckerSeesACrashLoopWithoutEnd(t *testing.T) {
 	findPlanted(t, "crashloop", "all of which fail, were launched within", func(o *Options) { o.Plant.HideCrashes = true })
 }
 
+func TestCheckerSeesACrashLoopInSpiteOfTheLimit(t *testing.T) {
+	findPlanted(t, "crashloop", "in spite of the limit", func(o *Options) {
+		o.Plant.NoRetryLimit = true
+		o.UnlimitedRetries = false
+	})
+}
+
 // A leader without its lease sends launches and kills of drivers, too.
 func TestCheckerSeesADeposedLeaderThatLaunchesDrivers(t *testing.T) {
 	findPlanted(t, "submit", "Driver {", func(o *Options) {
