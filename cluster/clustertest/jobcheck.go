@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"raftmaster/fsm"
@@ -271,8 +272,8 @@ func (c *checker) jobAccepted(cl *client) {
 func (c *checker) jobStatus(id string, answer *sparkmsg.DriverStatusResponse) {
 	t := c.jobs.known[id]
 	switch {
-	case answer.Exception != nil && len(answer.Exception.Message) > len(backupPrefix) && answer.Exception.Message[:len(backupPrefix)] == backupPrefix:
-	case !answer.Found && !t.forgotten:
+	case answer.Exception != nil && strings.HasPrefix(answer.Exception.Message, backupPrefix):
+	case !answer.Found && (!t.forgotten || t.pred == "" && !c.jobs.last(id).state.Finished()):
 		c.s.fail("driver %s is not known to the leader", id)
 	case answer.Found && fsm.DriverState(*answer.State).Finished() && fsm.DriverState(*answer.State) != t.state:
 		c.s.fail("driver %s is %v, and was said to be %v", id, t.state, *answer.State)
@@ -282,9 +283,13 @@ func (c *checker) jobStatus(id string, answer *sparkmsg.DriverStatusResponse) {
 // jobKillAccepted notes that a driver must end.
 func (c *checker) jobKillAccepted(id string) { c.jobs.doomed[id] = true }
 
-// jobKillRefused checks that there is nothing to be killed.
+// jobKillRefused checks that there is nothing to be killed. Of a chain of which somebody has cleared what is over, the
+// first id is still good, which its submitter knows, and the last.
 func (c *checker) jobKillRefused(id, why string) {
-	if t := c.jobs.last(id); t == nil || !t.state.Finished() && !t.forgotten {
+	if t := c.jobs.known[id]; t.forgotten && t.pred != "" {
+		return
+	}
+	if t := c.jobs.last(id); !t.state.Finished() {
 		c.s.fail("the kill of %s was refused (%s), and it is not over", id, why)
 	}
 }
