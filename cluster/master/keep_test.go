@@ -73,6 +73,21 @@ func TestS22_NewDriverDoesNotGetTheIDOfAnother(t *testing.T) {
 	}
 }
 
+// B-106, G-01: a driver without an answer gives up after 60 s. Whoever says later that it has no application, at the
+// address of one that nobody ever named, is another driver, also when this master has not seen its registration.
+func TestB106_AnswerOfADriverThatMustHaveGivenUpIsAnothers(t *testing.T) {
+	for age, want := range map[time.Duration]int{keepFor: 1, keepFor + lateAnswer + time.Second: 0} {
+		w := newStandby(t)
+		a := w.app(1)
+		inTheBooks(w, a)
+		w.advance(age)
+		a.online()
+		w.elect()
+		a.acknowledge()
+		wantLen(t, fmt.Sprintf("answers after %v", age), a.ids(), want)
+	}
+}
+
 // A driver that an earlier leader has answered, here or elsewhere, is not registered a second time.
 func TestS22_DriverThatWasAnsweredMeanwhileGetsNoSecondID(t *testing.T) {
 	for name, between := range map[string]func(w *world, a *fakeApp){

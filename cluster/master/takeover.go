@@ -19,6 +19,8 @@ const (
 	// lateMessages is for how long a predecessor's messages may still arrive: the time after which unacknowledged data
 	// closes a connection, and some.
 	lateMessages = 36 * time.Second
+	// lateAnswer allows for the clocks of two masters and for an answer's way, where a driver has surely given up.
+	lateAnswer = 5 * time.Second
 	// resendWindow is how far back a new leader looks for messages that its predecessor may have owed when it died.
 	resendWindow = 60 * time.Second
 )
@@ -323,8 +325,9 @@ func (c *Core) masterChangeAcknowledged(conn Conn, from *sparkmsg.Address, famil
 		if c.settleClaim(conn, app, "") || c.anotherRegisters(*from, app) {
 			return
 		}
-		if app.Confirmed {
-			// The driver of that application knows its id. This is a new driver at its address; it will register.
+		if app.Confirmed || c.now().Sub(time.UnixMilli(app.StartMillis)) > keepFor+lateAnswer {
+			// The driver of that application knows its id, or has given up long ago. This is a new driver at its address; it
+			// will register.
 			c.peerInfo("unregistered driver", from.String(), "an unregistered driver answers at the address of an application", "driver", from.String(), "app_id", app.ID)
 			return
 		}
