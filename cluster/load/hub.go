@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -97,8 +98,9 @@ func (h *hub) listen() error {
 	ports := []int{h.cfg.Port}
 	if h.cfg.Port == 0 {
 		ports = nil
-		for p := 20000; p < 32000; p += 7 {
-			ports = append(ports, p)
+		// Another port each time: a master may still be asking about the peers of the last run.
+		for i, start := 0, rand.IntN(12000); i < 200; i++ {
+			ports = append(ports, 20000+(start+7*i)%12000)
 		}
 	}
 	var err error

@@ -18,6 +18,7 @@ const (
 
 // launch is an executor that this leader told a worker to start.
 type launch struct {
+	seen    bool   // the worker has reported a state of the executor since: RUNNING counts as a receipt
 	seq     uint64 // place in the worker's outbox
 	at      time.Time
 	overdue *timer
@@ -101,7 +102,7 @@ func (c *Core) askReceipt(w *workerSoft, sent *launches) {
 		covers := func(l *launch) bool { return l != nil && r.First <= l.seq && l.seq < r.Last }
 		cmd := fsm.LaunchReceipts{Meta: c.meta(), WorkerID: w.id}
 		for _, key := range sent.executors {
-			if covers(w.launches[key]) {
+			if l := w.launches[key]; covers(l) && !l.seen { // a state that the worker has reported says as much
 				cmd.Executors = append(cmd.Executors, key)
 			}
 		}
@@ -173,6 +174,7 @@ func (c *Core) launchSeen(workerID string, key fsm.ExecutorKey, state sparkmsg.E
 	default:
 		if w := c.workers[workerID]; w != nil && w.launches[key] != nil {
 			w.launches[key].overdue.stop()
+			w.launches[key].seen = true
 		}
 	}
 }

@@ -29,6 +29,22 @@ func TestB121_LaunchTellsWorkerAndDriver(t *testing.T) {
 	wantLen(t, "LaunchReceipts commands", committed[fsm.LaunchReceipts](w), 1)
 }
 
+// A RUNNING that comes before the receipt says that the launch arrived: nothing more is committed for that.
+func TestAReceiptBehindARunningReportIsNotCommitted(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	delete(w.net.receipts, fw.addr) // the test answers
+	a := w.joinedApp(1, maxCores(1))
+	q := w.net.receiptFor(t, fw.addr)
+	fw.report(a.id, 0, sparkmsg.ExecutorRunning, nil)
+	q.receipt(Receipt{First: 1, Last: q.seq + 1, Exists: true}, nil)
+	w.settle()
+	wantLen(t, "LaunchReceipts commands", committed[fsm.LaunchReceipts](w), 0)
+	if e := w.view().Executor(fsm.ExecutorKey{AppID: a.id}); !e.Delivered {
+		t.Errorf("the executor is %+v; its report says that its launch arrived", e)
+	}
+}
+
 // Nothing is launched that is not committed, and an uncommitted plan is made again.
 func TestB121_UncommittedPlanLaunchesNothingAndIsMadeAgain(t *testing.T) {
 	w := newWorld(t)
