@@ -171,13 +171,13 @@ var scenarios = map[string]func(*Options){
 		o.jobs()
 		o.Faults.KillWorker, o.Faults.VanishWorker, o.Faults.PauseWorker = 20*time.Second, 40*time.Second, 20*time.Second
 		o.Faults.Partition, o.Faults.Transfer, o.Load.JobLife = 25*time.Second, 40*time.Second, 150*time.Second
-		o.Load.Silent = 0.05
+		o.Load.Silent, o.Faults.KillAtCommit = 0.05, 0.05
 	},
 	"submit": func(o *Options) {
 		o.jobs()
 		o.Load.Submit, o.Load.KillJob, o.Load.JobLife = 3*time.Second, 10*time.Second, 15*time.Second
 		o.Faults.KillAtCommit, o.Faults.Isolate, o.Faults.PauseMaster = 0.06, 30*time.Second, 40*time.Second
-		o.Faults.Transfer = 15 * time.Second
+		o.Faults.Transfer, o.Faults.Partition = 15*time.Second, 20*time.Second
 	},
 	"resources": func(o *Options) {
 		o.jobs()
