@@ -89,16 +89,6 @@ func (t *execTable) takeOne(replaced func(time.Time)) (execRef, bool) {
 	return e, true
 }
 
-// any returns some running executor.
-func (t *execTable) any(i int) (execRef, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.running) == 0 {
-		return execRef{}, false
-	}
-	return t.running[i%len(t.running)], true
-}
-
 // describe makes the description that StandaloneSchedulerBackend makes, about as long as a real one.
 func (a *application) describe(maxCores int32, limit *int32) error {
 	profile := sparkmsg.ResourceProfile{

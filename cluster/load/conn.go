@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"raftmaster/transport/frame"
-	"raftmaster/transport/sparkmsg"
 )
 
 const (
@@ -200,17 +199,4 @@ func (c *conn) asked(id int64, req frame.Request) error {
 		answer = c.p.h.yes
 	}
 	return c.write(frame.Append(nil, frame.Frame{Type: frame.RPCResponse, RequestID: id, Body: answer}))
-}
-
-// isTrue reads the answer Boolean.
-func isTrue(body []byte) (bool, error) {
-	d, err := sparkmsg.Decode(body)
-	if err != nil {
-		return false, err
-	}
-	b, ok := d.Msg.(*sparkmsg.Boolean)
-	if !ok {
-		return false, errAnswer
-	}
-	return b.Value, nil
 }
