@@ -113,6 +113,7 @@ func (a *awaited) shift(by time.Duration) {
 
 func (c *Core) scanWorkers(view state, now time.Time) {
 	var reap []string
+	met := 0 // entries of c.workers that the table holds
 	keep := time.Duration(c.cfg.DeadWorkerPersistence+1) * c.cfg.WorkerTimeout
 	view.Workers(func(w *fsm.Worker) bool {
 		soft := c.workers[w.ID]
@@ -120,16 +121,22 @@ func (c *Core) scanWorkers(view state, now time.Time) {
 			if now.Sub(time.UnixMilli(w.DiedAtMillis)) > keep {
 				reap = append(reap, w.ID)
 				c.dropWorker(w.ID)
+			} else if soft != nil {
+				met++
 			}
 			return true
 		}
 		if soft == nil {
 			return true // committed just now; its registration is about to be answered
 		}
+		met++
 		c.scanWorker(soft, now)
 		return true
 	})
 	for id := range c.workers {
+		if met == len(c.workers) {
+			break // the table holds all of them, as nearly always
+		}
 		if view.Worker(id) == nil { // its DEAD entry was dropped, for a new worker at its address perhaps
 			c.dropWorker(id)
 		}
