@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	seedsFlag    = flag.Int("seeds", 0, "number of simulated clusters; 0 means 380, or 57 with -short")
+	seedsFlag    = flag.Int("seeds", 0, "number of simulated clusters; 0 means 380, or 38 with -short")
 	seedFlag     = flag.Uint64("seed", 0, "first seed")
 	scenarioFlag = flag.String("scenario", "", "run this scenario with every seed instead of all in turn")
 	allFlag      = flag.Bool("all", false, "report every failed seed, not only three")
@@ -33,7 +33,7 @@ func TestSimulation(t *testing.T) {
 	if n == 0 {
 		n = 380
 		if testing.Short() {
-			n = 57
+			n = 38
 		}
 	}
 	start := time.Now()
@@ -103,6 +103,9 @@ func tail(text string, n int) string {
 // TestSameSeedSameRun: a failure must come again, whatever the machine is doing.
 func TestSameSeedSameRun(t *testing.T) {
 	for seed := range uint64(len(Scenarios)) {
+		if testing.Short() && seed%2 == 1 {
+			continue
+		}
 		opt := OptionsFor(seed)
 		a, b := NewSim(seed, opt, true).Run(), NewSim(seed, opt, true).Run()
 		if a.Trace != b.Trace || a.Events != b.Events {
