@@ -55,19 +55,8 @@ func (t *tx) requestKillDriver(c RequestKillDriver) (any, error) {
 	return DriverKill{Known: true, ID: d.ID, Waiting: t.killDriver(d)}, nil
 }
 
-// lastSuccessor follows the chain of relaunches; nil if the id is unknown. A successor has a higher number, so that the
-// chain ends.
-func (t *tx) lastSuccessor(id string) *Driver {
-	d := t.driver(id)
-	for d != nil && d.Successor != "" {
-		next := t.driver(d.Successor)
-		if next == nil {
-			break
-		}
-		d = next
-	}
-	return d
-}
+// lastSuccessor follows the chain of relaunches; nil if the id is unknown.
+func (t *tx) lastSuccessor(id string) *Driver { return lastOfChain(t.driver, id) }
 
 // unfinishedOf finds the driver that goes on for a forgotten one, by the first id of its chain; nil if there is none.
 func (t *tx) unfinishedOf(origin string) *Driver {

@@ -14,7 +14,7 @@ type driverPass struct {
 	running int           // booked drivers, planned ones included
 	bytes   int           // estimated size of the command
 
-	hopeless, possible []demand // known of idle workers
+	hopeless, possible []Demand // known of idle workers
 }
 
 // planDrivers places waiting drivers, in the order of submission; one that fits nowhere does not hold up the next
@@ -22,10 +22,10 @@ type driverPass struct {
 func (p *pass) planDrivers() {
 	dp := &driverPass{pass: p, running: p.view.Totals().DriversRunning}
 	p.view.WaitingDrivers(func(d *Driver) bool {
-		switch {
-		case d.NotBeforeMillis > p.params.NowMillis:
+		switch d.Hold(dp.running, p.params.MaxDrivers, p.params.NowMillis) {
+		case HeldForNow:
 			p.wakeAt(d.NotBeforeMillis)
-		case p.params.MaxDrivers > 0 && dp.running >= p.params.MaxDrivers:
+		case HeldByMaxDrivers:
 			p.result.DriversOverLimit++
 		default:
 			dp.plan(d)
@@ -45,7 +45,7 @@ func (p *driverPass) plan(d *Driver) {
 	if p.fleet == nil {
 		p.fleet = newFleet(p.view, p.params)
 	}
-	need := demand{cores: d.Cores, memoryMB: d.MemoryMB, resources: d.ResourceReqs}
+	need := d.Demand()
 	w := p.find(d, &need)
 	if w == nil {
 		p.noteHopelessDriver(d, &need)
@@ -64,7 +64,7 @@ func (p *driverPass) plan(d *Driver) {
 }
 
 // find visits the workers: from the cursor on when spreading out, else from the first.
-func (p *driverPass) find(d *Driver, need *demand) *planWorker {
+func (p *driverPass) find(d *Driver, need *Demand) *planWorker {
 	if p.fleet.isRefused(need) {
 		return nil // all would be visited in vain: the cursor comes back to where it is
 	}
@@ -100,10 +100,10 @@ func (p *driverPass) find(d *Driver, need *demand) *planWorker {
 
 // fitsUntouched tells, before the workers are put into an order and as long as nothing has been taken from any, whether
 // one could hold the driver: a cluster that is full should not cost more than a look at its freest workers.
-func (p *driverPass) fitsUntouched(need *demand) bool {
+func (p *driverPass) fitsUntouched(need *Demand) bool {
 	found := false
 	p.view.state().tables.free.scan(nil, func(w *Worker) bool {
-		if w.CoresFree() < need.cores {
+		if w.CoresFree() < need.Cores {
 			return false // the index has the freest first
 		}
 		idle := planWorker{worker: w, coresFree: w.CoresFree(), memoryFree: w.MemoryFreeMB()}
@@ -125,11 +125,11 @@ func (p *driverPass) driversFull(d *Driver, w *planWorker) bool {
 }
 
 // noteHopelessDriver names a driver that no ALIVE worker could hold if it were idle.
-func (p *driverPass) noteHopelessDriver(d *Driver, need *demand) {
-	if slices.ContainsFunc(p.possible, func(known demand) bool { return need.covers(&known) }) {
+func (p *driverPass) noteHopelessDriver(d *Driver, need *Demand) {
+	if slices.ContainsFunc(p.possible, func(known Demand) bool { return need.covers(&known) }) {
 		return
 	}
-	if !slices.ContainsFunc(p.hopeless, func(known demand) bool { return known.covers(need) }) {
+	if !slices.ContainsFunc(p.hopeless, func(known Demand) bool { return known.covers(need) }) {
 		if p.fitsIdle(need) {
 			p.possible = append(p.possible, *need)
 			return
@@ -139,13 +139,10 @@ func (p *driverPass) noteHopelessDriver(d *Driver, need *demand) {
 	p.result.HopelessDrivers = append(p.result.HopelessDrivers, d.ID)
 }
 
-func (p *driverPass) fitsIdle(need *demand) bool {
+func (p *driverPass) fitsIdle(need *Demand) bool {
 	found := false
 	p.view.Workers(func(w *Worker) bool {
-		found = w.State == WorkerAlive && w.Cores >= need.cores && w.MemoryMB >= need.memoryMB
-		for _, r := range need.resources {
-			found = found && len(addressesOf(w.Resources, r.Name)) >= r.Amount
-		}
+		found = w.State == WorkerAlive && need.Short(w.Cores, w.MemoryMB, w.AllAddresses) == Enough
 		return !found
 	})
 	return found
@@ -171,7 +168,7 @@ func (f *fleet) forDrivers(spreadOut bool) []*planWorker {
 }
 
 // isRefused tells whether it is known already that no worker can meet the demand.
-func (f *fleet) isRefused(need *demand) bool {
+func (f *fleet) isRefused(need *Demand) bool {
 	for i := range f.refused {
 		if f.refused[i].covers(need) {
 			return true
@@ -181,7 +178,7 @@ func (f *fleet) isRefused(need *demand) bool {
 }
 
 // refuse remembers a demand that no worker can meet.
-func (f *fleet) refuse(need *demand) {
+func (f *fleet) refuse(need *Demand) {
 	if len(f.refused) < maxRefused {
 		f.refused = append(f.refused, *need)
 	}

@@ -56,18 +56,6 @@ func (w *planWorker) take(needs []ResourceAmount) []Resource {
 	return out
 }
 
-// demand is what one executor needs of a worker.
-type demand struct {
-	cores, memoryMB int
-	resources       []ResourceAmount
-}
-
-// covers tells whether a worker that cannot give d cannot give o either.
-func (d *demand) covers(o *demand) bool {
-	return o.cores >= d.cores && o.memoryMB >= d.memoryMB && slices.EqualFunc(d.resources, o.resources,
-		func(x, y ResourceAmount) bool { return x.Name == y.Name && y.Amount >= x.Amount })
-}
-
 // maxRefused bounds the memory of demands that nobody could meet.
 const maxRefused = 32
 
@@ -81,7 +69,7 @@ type fleet struct {
 	more    func() *Worker // the rest of base, nil at its end
 	changed []*planWorker  // in order, with free cores
 	dirty   []*planWorker  // lost capacity since changed was sorted
-	refused []demand       // no worker could give these
+	refused []Demand       // no worker could give these
 	scratch []*planWorker
 	chunk   []planWorker
 }
@@ -207,7 +195,7 @@ func (f *fleet) walk(fn func(*planWorker) bool) {
 // usable lists workers that can hold at least one executor of the profile now, in order (B-177), but no more than limit
 // of them: each can be given something, so that others would get nothing. The slice is valid until the next call.
 func (f *fleet) usable(a *Application, profile Profile, limit int) []*planWorker {
-	need := demand{cores: coresPerExecutor(profile), memoryMB: profile.MemoryMB, resources: profile.Resources}
+	need := profile.Demand()
 	if f.isRefused(&need) {
 		return nil
 	}
@@ -230,14 +218,6 @@ func (f *fleet) usable(a *Application, profile Profile, limit int) []*planWorker
 	return out
 }
 
-func (w *planWorker) canGive(need *demand) bool {
-	if w.coresFree < need.cores || w.memoryFree < need.memoryMB {
-		return false
-	}
-	for _, r := range need.resources {
-		if w.freeCount(r.Name) < r.Amount {
-			return false
-		}
-	}
-	return true
+func (w *planWorker) canGive(need *Demand) bool {
+	return need.Short(w.coresFree, w.memoryFree, w.freeCount) == Enough
 }

@@ -15,6 +15,30 @@ func (v View) DriverByOrigin(id string) (found *Driver, ok bool) {
 	return found, found != nil
 }
 
+// CurrentDriver finds the driver that an id stands for now: the last one of its chain of relaunches. That also goes for
+// the first id of a chain whose entry is forgotten.
+func (v View) CurrentDriver(id string) (*Driver, bool) {
+	find := func(id string) *Driver { d, _ := v.Driver(id); return d }
+	if d := lastOfChain(find, id); d != nil {
+		return d, true
+	}
+	return v.DriverByOrigin(id)
+}
+
+// lastOfChain follows the chain of relaunches; nil if the id is unknown. A successor has a higher number, so that the
+// chain ends.
+func lastOfChain(find func(id string) *Driver, id string) *Driver {
+	d := find(id)
+	for d != nil && d.Successor != "" {
+		next := find(d.Successor)
+		if next == nil {
+			break
+		}
+		d = next
+	}
+	return d
+}
+
 // Drivers visits the waiting and the running drivers in the order of submission.
 func (v View) Drivers(fn func(*Driver) bool) { v.driversBy(&v.state().tables.driverActive, nil, fn) }
 
