@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -27,8 +28,9 @@ import (
 // to the third exit in one application, from which on ours pauses (G-44).
 const scenarioFile = "../../fsm/testdata/scheduling.jsonl.gz"
 
-// shortScenarios is how many of them -short plays: the sample is the same each time.
-const shortScenarios = 40
+// scenarios is how many of them are played, evenly chosen: the sample is the same each time. All 600 take minutes with the
+// race detector, and the planner replays them all anyway.
+var scenarios = flag.Int("scenarios", 0, "recorded scheduling scenarios to play over TCP, 1 to 600 (0: 150, or 40 with -short)")
 
 type scenario struct {
 	Seed         int
@@ -95,10 +97,7 @@ type scene struct {
 func TestRecordedSchedulingOverTheWireB160toB184(t *testing.T) {
 	t.Parallel()
 	all := readScenarios(t)
-	stride := 1
-	if testing.Short() {
-		stride = len(all) / shortScenarios
-	}
+	stride := len(all) / sampleSize(len(all))
 	slots := make(chan struct{}, 4)
 	for i := 0; i < len(all); i += stride {
 		sc := all[i]
@@ -109,6 +108,16 @@ func TestRecordedSchedulingOverTheWireB160toB184(t *testing.T) {
 			playScenario(t, &sc)
 		})
 	}
+}
+
+func sampleSize(most int) int {
+	switch {
+	case *scenarios > 0:
+		return min(*scenarios, most)
+	case testing.Short():
+		return 40
+	}
+	return 150
 }
 
 func readScenarios(t *testing.T) (out []scenario) {
