@@ -75,6 +75,8 @@ type Config struct {
 	Timeout time.Duration
 	// PID is the leader's process, for its CPU time and memory; 0 leaves them out.
 	PID int
+	// Others are the processes of the other masters on this machine, for the mean of theirs; they need PID.
+	Others []int
 
 	// After, if set, is called when a phase is over, while all peers live on; its error ends the run.
 	After func(Phase) error

@@ -27,6 +27,8 @@ type Result struct {
 	PerSecond float64      `json:"per_second"`
 	LatencyMS *Percentiles `json:"latency_ms,omitempty"`
 	Master    *Usage       `json:"master,omitempty"`
+	Others    *Usage       `json:"others,omitempty"`    // the mean of Config.Others
+	Generator *Usage       `json:"generator,omitempty"` // this process
 }
 
 // Percentiles are of latencies, in milliseconds.
@@ -42,8 +44,10 @@ type Usage struct {
 	CPUSeconds float64 `json:"cpu_seconds"`
 	// PerCPUSecond is Count of the Result for each second of CPU time; 0 where that is too short to tell.
 	PerCPUSecond float64 `json:"per_cpu_second,omitempty"`
-	RSSMB        float64 `json:"rss_mb"`      // at the end, of 1e6 bytes
-	AnonMB       float64 `json:"rss_anon_mb"` // of it, anonymous memory
+	// EachMicros is its inverse, in microseconds.
+	EachMicros float64 `json:"each_micros,omitempty"`
+	RSSMB      float64 `json:"rss_mb"`      // at the end, of 1e6 bytes
+	AnonMB     float64 `json:"rss_anon_mb"` // of it, anonymous memory
 }
 
 // Find returns the result of a name, nil if there is none.

@@ -17,7 +17,7 @@ type series struct {
 	name   string
 	wanted int
 	began  time.Time
-	before *Usage
+	before usages
 
 	mu      sync.Mutex
 	samples []time.Duration
@@ -36,17 +36,50 @@ func (h *hub) begin(name string, wanted int) *series {
 	return s
 }
 
-// usage is that of the master's process, nil if it is not to be read.
-func (h *hub) usage() *Usage {
+// usages are of the processes that take part; nil where one is not to be read.
+type usages struct{ leader, others, own *Usage }
+
+func (h *hub) usage() usages {
+	var u usages
 	if h.cfg.PID == 0 {
+		return u
+	}
+	u.leader, u.own = h.usageOf(h.cfg.PID), h.usageOf(os.Getpid())
+	if len(h.cfg.Others) > 0 {
+		u.others = h.usageOf(h.cfg.Others...)
+	}
+	return u
+}
+
+// usageOf is the mean use of some processes.
+func (h *hub) usageOf(pids ...int) *Usage {
+	var sum Usage
+	n := float64(len(pids))
+	for _, pid := range pids {
+		u, err := ReadUsage(pid)
+		if err != nil {
+			h.failed("a master's process cannot be read")
+			return nil
+		}
+		sum.CPUSeconds += u.CPUSeconds / n
+		sum.RSSMB += u.RSSMB / n
+		sum.AnonMB += u.AnonMB / n
+	}
+	return &sum
+}
+
+// since is what was used for so many requests.
+func (u *Usage) since(before *Usage, count int) *Usage {
+	if u == nil || before == nil {
 		return nil
 	}
-	u, err := ReadUsage(h.cfg.PID)
-	if err != nil {
-		h.failed("master's process cannot be read")
-		return nil
+	now := *u
+	now.CPUSeconds -= before.CPUSeconds
+	if now.CPUSeconds >= 10./ticks && count > 0 {
+		now.PerCPUSecond = float64(count) / now.CPUSeconds
+		now.EachMicros = 1e6 * now.CPUSeconds / float64(count)
 	}
-	return &u
+	return &now
 }
 
 // done counts a success. start is when its request was sent; the zero time leaves out its latency.
@@ -119,13 +152,10 @@ func (s *series) result(byLast bool) Result {
 	}
 	r := Result{Name: s.name, Count: s.count, Wanted: s.wanted, Seconds: max(end.Sub(s.began).Seconds(), 1e-9), LatencyMS: percentiles(s.samples)}
 	r.PerSecond = float64(r.Count) / r.Seconds
-	if now := s.h.usage(); now != nil && s.before != nil {
-		now.CPUSeconds -= s.before.CPUSeconds
-		if now.CPUSeconds >= 10./ticks {
-			now.PerCPUSecond = float64(r.Count) / now.CPUSeconds
-		}
-		r.Master = now
-	}
+	now := s.h.usage()
+	r.Master = now.leader.since(s.before.leader, r.Count)
+	r.Others = now.others.since(s.before.others, r.Count)
+	r.Generator = now.own.since(s.before.own, r.Count)
 	return r
 }
 

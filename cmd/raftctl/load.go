@@ -67,6 +67,7 @@ func (a *app) loadCommand() *cobra.Command {
 	fs.DurationVar(&f.cfg.Warmup, "warmup", 0, "run heartbeats and churn for so long before they count")
 	fs.DurationVar(&f.timeout, "phase-timeout", time.Minute, "end with code 124 when a phase takes longer")
 	fs.IntVar(&f.cfg.PID, "pid", 0, "process of the leader on this machine, for its CPU time and memory")
+	fs.IntSliceVar(&f.cfg.Others, "other-pids", nil, "processes of the other masters on this machine, likewise")
 	fs.IntVar(&f.cfg.Net, "net", 90, "second octet of the workers' addresses; applications have the next one")
 	fs.IntVar(&f.cfg.Port, "port", 0, "where the workers and applications listen (default: a free port from 20000 on)")
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
