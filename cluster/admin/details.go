@@ -1,6 +1,9 @@
 package admin
 
 import (
+	"cmp"
+	"slices"
+
 	"raftmaster/fsm"
 	"raftmaster/transport/webui"
 )
@@ -36,11 +39,54 @@ func (b *Backend) App(id string) (webui.AppDetail, bool) {
 
 // Driver implements webui.Details.
 func (b *Backend) Driver(id string) (webui.Driver, bool) {
-	d, ok := b.node.View().Driver(id)
+	view := b.node.View()
+	d, ok := view.Driver(id)
 	if !ok {
-		return webui.Driver{}, false
+		if d, ok = view.DriverByOrigin(id); !ok {
+			return webui.Driver{}, false
+		}
 	}
 	return b.driver(d), true
+}
+
+// Incompatible implements webui.Details. Which drivers never started somewhere, a leader knows of its own term only.
+func (b *Backend) Incompatible() []webui.IncompatiblePair {
+	return b.incompatible(b.node.View(), "", "")
+}
+
+// incompatible lists pairs of one worker, or all with workerID ""; and of one application, or of all and drivers.
+func (b *Backend) incompatible(view fsm.View, workerID, appID string) []webui.IncompatiblePair {
+	out := []webui.IncompatiblePair{}
+	add := func(id string, pair webui.IncompatiblePair) {
+		if workerID != "" && id != workerID {
+			return
+		}
+		pair.WorkerID = id
+		if w, ok := view.Worker(id); ok {
+			pair.Worker, pair.SparkVersion, pair.Family = w.HostPort(), w.Release, b.families(w.Families)
+		}
+		out = append(out, pair)
+	}
+	view.ActiveApplications(func(a *fsm.Application) bool {
+		for _, id := range a.IncompatibleWorkers {
+			if appID == "" || appID == a.ID {
+				add(id, webui.IncompatiblePair{Kind: webui.KindApp, AppID: a.ID, AppName: a.Name})
+			}
+		}
+		return true
+	})
+	if appID == "" {
+		for id, families := range b.master.Soft().UnreadableDrivers {
+			for _, mask := range families {
+				add(id, webui.IncompatiblePair{Kind: webui.KindDriver, DriverFamily: b.families(mask)})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(x, y webui.IncompatiblePair) int {
+		return cmp.Or(cmp.Compare(x.WorkerID, y.WorkerID), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.AppID, y.AppID),
+			cmp.Compare(x.DriverFamily, y.DriverFamily))
+	})
+	return out
 }
 
 // PeerUI implements webui.Details: a worker that is not DEAD, or an application that has not ended.

@@ -22,6 +22,7 @@ type Operator interface {
 	DecommissionWorkers(ctx context.Context, ids []string) (n int, err error)
 	DrainWorkers(ctx context.Context, ids []string, on, idleOnly bool) (n int, err error)
 	ClearCompleted(ctx context.Context) error
+	UnmarkIncompatible(ctx context.Context, workerID, appID string) (n int, err error)
 }
 
 // Operations implements webui.Operations. What is meant is looked up and judged here, so that a dry run and a real one
@@ -104,7 +105,9 @@ func (o *Operations) killApp(ctx context.Context, req webui.KillRequest) (webui.
 func (o *Operations) killDriver(ctx context.Context, req webui.KillRequest) (webui.Kill, error) {
 	d, ok := o.b.node.View().Driver(req.ID)
 	if !ok {
-		return webui.Kill{}, failure(webui.CodeNotFound, "no driver has the id %q", req.ID)
+		if d, ok = o.b.node.View().CurrentDriver(req.ID); !ok {
+			return webui.Kill{}, failure(webui.CodeNotFound, "no driver has the id %q", req.ID)
+		}
 	}
 	out := webui.Kill{Kind: req.Kind, ID: d.ID, Name: d.MainClass, State: d.State.String(), DryRun: req.DryRun}
 	if d.State.Finished() && d.Successor == "" {
@@ -120,8 +123,8 @@ func (o *Operations) killDriver(ctx context.Context, req webui.KillRequest) (web
 		return webui.Kill{}, o.operationFailed("kill driver "+req.ID, err)
 	}
 	out.Message, out.Already = answer.Message, !answer.Success
-	if after, ok := o.b.node.View().Driver(req.ID); ok && answer.Success {
-		out.Done = after.State.Finished() && after.Successor == ""
+	if after, ok := o.b.node.View().CurrentDriver(d.ID); ok && answer.Success {
+		out.Done = after.State.Finished()
 	}
 	return out, nil
 }
@@ -250,6 +253,39 @@ func (o *Operations) ClearCompleted(ctx context.Context, req webui.ClearRequest)
 	}
 	if err := o.op.ClearCompleted(ctx); err != nil {
 		return webui.Clear{}, o.operationFailed("clear the completed applications and drivers", err)
+	}
+	return out, nil
+}
+
+// ClearIncompatible implements webui.Operations. The worker may be gone: what is said of it goes by its id.
+func (o *Operations) ClearIncompatible(ctx context.Context, req webui.ClearIncompatibleRequest) (webui.ClearIncompatible, error) {
+	if req.Worker == "" {
+		return webui.ClearIncompatible{}, failure(webui.CodeBadRequest, "name a worker")
+	}
+	if _, err := o.b.leading("change what workers are given"); err != nil {
+		return webui.ClearIncompatible{}, err
+	}
+	view := o.b.node.View()
+	id := req.Worker
+	out := webui.ClearIncompatible{DryRun: req.DryRun}
+	if out.Pairs = o.b.incompatible(view, id, req.AppID); len(out.Pairs) == 0 {
+		w, err := findWorker(view, req.Worker)
+		if err != nil {
+			return webui.ClearIncompatible{}, err
+		}
+		id = w.ID
+		out.Pairs = o.b.incompatible(view, id, req.AppID)
+	}
+	if out.WorkerID = id; req.AppID != "" {
+		if _, ok := view.Application(req.AppID); !ok {
+			return webui.ClearIncompatible{}, failure(webui.CodeNotFound, "no application has the id %q", req.AppID)
+		}
+	}
+	if req.DryRun || len(out.Pairs) == 0 {
+		return out, nil
+	}
+	if _, err := o.op.UnmarkIncompatible(ctx, id, req.AppID); err != nil {
+		return webui.ClearIncompatible{}, o.operationFailed("clear what never came up on worker "+id, err)
 	}
 	return out, nil
 }

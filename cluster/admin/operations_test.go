@@ -79,6 +79,13 @@ func (f *fakeOperator) ClearCompleted(context.Context) error {
 	return nil
 }
 
+func (f *fakeOperator) UnmarkIncompatible(_ context.Context, workerID, appID string) (int, error) {
+	if err := f.begin(); err != nil {
+		return 0, err
+	}
+	return f.n.apply(f.t, fsm.UnmarkIncompatible{Meta: fsm.Meta{NowMillis: 900}, WorkerID: workerID, AppID: appID}).(int), nil
+}
+
 // operated is a leader with two workers of one host, an application, a completed one, and drivers.
 func operated(t *testing.T) (*fakeNode, *fakeOperator, *Operations, string, string) {
 	t.Helper()
@@ -274,12 +281,17 @@ func TestB142_Clear(t *testing.T) {
 // says that the outcome is open.
 func TestG74_OperationsNameTheLeader(t *testing.T) {
 	n, op, o, appID, _ := operated(t)
+	n.apply(t, fsm.MarkIncompatible{Meta: fsm.Meta{NowMillis: 700}, AppID: appID, ExecID: -1, WorkerID: "worker-2", Reason: "silent"})
 	ctx := context.Background()
 	all := map[string]func() error{
 		"kill":         func() error { _, err := o.Kill(ctx, webui.KillRequest{Kind: webui.KindApp, ID: appID}); return err },
 		"drain":        func() error { _, err := o.Drain(ctx, webui.DrainRequest{Worker: "worker-1", On: true}); return err },
 		"decommission": func() error { _, err := o.Decommission(ctx, webui.DecommissionRequest{Worker: "worker-1"}); return err },
 		"clear":        func() error { _, err := o.ClearCompleted(ctx, webui.ClearRequest{}); return err },
+		"compat": func() error {
+			_, err := o.ClearIncompatible(ctx, webui.ClearIncompatibleRequest{Worker: "worker-2"})
+			return err
+		},
 	}
 	for name, do := range all {
 		for what, c := range map[string]struct {
@@ -317,5 +329,41 @@ func TestG74_OperationsNameTheLeader(t *testing.T) {
 	}
 	if op.calls != calls {
 		t.Error("a standby asked for a change")
+	}
+}
+
+// TestS35_ClearIncompatible: what never came up on a worker is listed, and forgotten by worker and application; nothing to
+// forget is no error, and changes nothing.
+func TestS35_ClearIncompatible(t *testing.T) {
+	n, op, _, appID, _ := operated(t)
+	n.apply(t, fsm.MarkIncompatible{Meta: fsm.Meta{NowMillis: 700}, AppID: appID, ExecID: -1, WorkerID: "worker-2", Reason: "silent"})
+	b := newBackend(n, Soft{UnreadableDrivers: map[string][]uint8{"worker-2": {0b11000}}})
+	o, ctx := b.Operations(op, true), context.Background()
+	pairs := b.Incompatible()
+	if len(pairs) != 2 || pairs[0].Kind != webui.KindApp || pairs[0].AppID != appID || pairs[0].WorkerID != "worker-2" || pairs[0].Worker != "h:10" ||
+		pairs[1].Kind != webui.KindDriver || pairs[1].DriverFamily != "DE" {
+		t.Fatalf("%+v", pairs)
+	}
+	marked := func() bool { a, _ := n.View().Application(appID); return len(a.IncompatibleWorkers) > 0 }
+	for name, c := range map[string]struct {
+		req  webui.ClearIncompatibleRequest
+		want int
+		code string
+	}{
+		"dry run":      {webui.ClearIncompatibleRequest{Worker: "worker-2", DryRun: true}, 2, ""},
+		"by address":   {webui.ClearIncompatibleRequest{Worker: "h:10", DryRun: true}, 2, ""},
+		"by app":       {webui.ClearIncompatibleRequest{Worker: "worker-2", AppID: appID, DryRun: true}, 1, ""},
+		"not marked":   {webui.ClearIncompatibleRequest{Worker: "worker-1"}, 0, ""},
+		"unknown":      {webui.ClearIncompatibleRequest{Worker: "worker-9"}, 0, webui.CodeNotFound},
+		"unknown app":  {webui.ClearIncompatibleRequest{Worker: "worker-2", AppID: "app-9"}, 0, webui.CodeNotFound},
+		"names nobody": {webui.ClearIncompatibleRequest{}, 0, webui.CodeBadRequest},
+	} {
+		out, err := o.ClearIncompatible(ctx, c.req)
+		if refusalCode(t, err) != c.code || len(out.Pairs) != c.want || op.calls != 0 || !marked() {
+			t.Errorf("%s: %+v, %v, %d calls", name, out, err, op.calls)
+		}
+	}
+	if out, err := o.ClearIncompatible(ctx, webui.ClearIncompatibleRequest{Worker: "h:10", AppID: appID}); err != nil || out.WorkerID != "worker-2" || len(out.Pairs) != 1 || marked() {
+		t.Errorf("%+v, %v", out, err)
 	}
 }

@@ -80,6 +80,8 @@ type Soft struct {
 	HeartbeatMillis map[string]int64
 	// WorkerNotes says by worker id why no new work goes there ("awaiting its list of executors").
 	WorkerNotes map[string]string
+	// UnreadableDrivers says by worker id which families' drivers never started there.
+	UnreadableDrivers map[string][]uint8
 	// TakeOverStartedMillis is when this term's take-over began; Awaited are those that have not answered yet.
 	TakeOverStartedMillis int64
 	Awaited               []Awaited
@@ -102,4 +104,6 @@ type Identity struct {
 	// WebURL and RESTURL are where this master's pages and gateway are; RESTURL may be "".
 	WebURL, RESTURL string
 	StartedMillis   int64
+	// MaxDrivers is spark.deploy.maxDrivers of this master; 0 = no limit.
+	MaxDrivers int
 }

@@ -77,7 +77,7 @@ func TestS35_EachLimitIsNamed(t *testing.T) {
 		{"marked incompatible", func(w *waiting) {
 			w.place()
 			w.n.apply(t, fsm.MarkIncompatible{Meta: fsm.Meta{NowMillis: 700}, AppID: w.app, ExecID: 0, WorkerID: "worker-1", Reason: "silent"})
-		}, webui.LimitIncompatible, "1 where its executors never came up"},
+		}, webui.LimitIncompatible, "1 where such work never came up"},
 		{"resources", func(w *waiting) { w.place() }, webui.LimitResources, "1 without enough free custom resources"},
 		{"cores in use", func(w *waiting) {
 			w.place()

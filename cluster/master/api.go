@@ -162,6 +162,12 @@ func (s *Service) DrainWorkers(ctx context.Context, ids []string, on, idleOnly b
 	return call(ctx, s, func(c *Core, done func(int, error)) { c.DrainWorkers(ids, on, idleOnly, done) })
 }
 
+// UnmarkIncompatible lets work go again to a worker where it never came up: executors of one application, or with appID ""
+// those of all, and drivers too. n counts what was forgotten.
+func (s *Service) UnmarkIncompatible(ctx context.Context, workerID, appID string) (n int, err error) {
+	return call(ctx, s, func(c *Core, done func(int, error)) { c.UnmarkIncompatible(workerID, appID, done) })
+}
+
 // Ready tells whether this master leads and can serve at this moment (B-143, G-73). It never waits.
 func (s *Service) Ready() bool {
 	ready := s.ready.Load()

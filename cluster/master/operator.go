@@ -89,3 +89,28 @@ func (c *Core) DecommissionWorkers(ids []string, done func(int, error)) {
 		c.needPlan() // what its applications lost may start elsewhere at once (G-42)
 	}, func(err error) { done(0, err) })
 }
+
+// UnmarkIncompatible see Service.UnmarkIncompatible.
+func (c *Core) UnmarkIncompatible(workerID, appID string, done func(int, error)) {
+	if !c.alive() {
+		done(0, c.notLeader())
+		return
+	}
+	c.propose("UnmarkIncompatible", fsm.UnmarkIncompatible{Meta: c.meta(), WorkerID: workerID, AppID: appID}, func(r fsm.Result) {
+		n, _ := r.Value.(int)
+		if w := c.workers[workerID]; w != nil && appID == "" {
+			n += len(w.unreadable) // this leader's own experience: it is not replicated
+			clear(w.unreadable)
+		}
+		if n > 0 {
+			what := "all applications and drivers"
+			if appID != "" {
+				what = "application " + appID
+			}
+			c.log.Info("a worker is given work again that never came up there", "worker_id", workerID, "app_id", appID, "reason", "asked for by an operator")
+			c.event("worker", workerID, "an operator lets work of "+what+" come again that never came up there")
+			c.needPlan()
+		}
+		done(n, nil)
+	}, func(err error) { done(0, err) })
+}

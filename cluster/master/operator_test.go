@@ -134,6 +134,72 @@ func TestDrainedWorkerGetsNoNewWork(t *testing.T) {
 	w.wantDriver(waits, fsm.DriverStateRunning)
 }
 
+func (w *world) unmark(workerID, appID string) (n int, err error) {
+	n = -1
+	w.core.UnmarkIncompatible(workerID, appID, func(got int, e error) { n, err = got, e })
+	w.settle()
+	return n, err
+}
+
+// S35: a worker that was marked for an application wrongly gets its executors again at an operator's word; so it does under
+// the next leader, and the mark of another application stays.
+func TestS35_OperatorUnmarksAPair(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	one, two := w.joinedApp(1, maxCores(1)), w.joinedApp(2, maxCores(1))
+	w.advance(31 * time.Second)
+	fw.schedulerState() // lists neither executor
+	for _, a := range []*fakeApp{one, two} {
+		if got := a.entry().IncompatibleWorkers; len(got) != 1 {
+			t.Fatalf("incompatible workers of %s are %v", a.id, got)
+		}
+		wantLen(t, "executors", a.executors(), 0)
+	}
+	for _, who := range [][2]string{{"worker-unknown", ""}, {fw.id, "app-unknown"}} {
+		if n, err := w.unmark(who[0], who[1]); n != 0 || err != nil {
+			t.Errorf("%v gave %d, %v", who, n, err)
+		}
+	}
+	if n, err := w.unmark(fw.id, one.id); n != 1 || err != nil {
+		t.Fatalf("the mark was taken back with %d, %v", n, err)
+	}
+	wantLen(t, "marks", one.entry().IncompatibleWorkers, 0)
+	wantLen(t, "marks of the other application", two.entry().IncompatibleWorkers, 1)
+	wantLen(t, "executors, at once", one.executors(), 1)
+	if n, err := w.unmark(fw.id, ""); n != 1 || err != nil {
+		t.Errorf("all marks were taken back with %d, %v", n, err)
+	}
+	wantLen(t, "executors, at once", two.executors(), 1)
+	standby := newStandby(t)
+	if _, err := standby.unmark("x", ""); refuses(err) == nil {
+		t.Errorf("a standby answers %v", err)
+	}
+}
+
+// S35: so does a worker that got no more drivers, which only this leader knows.
+func TestS35_OperatorUnmarksDrivers(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	id := w.submitted(supervised)
+	w.advance(runningTimeout + time.Second)
+	fw.schedulerDrivers()
+	d := w.wantDriver(id, fsm.DriverStateRelaunching)
+	w.advance(2 * time.Minute)
+	w.wantDriver(d.Successor, fsm.DriverStateSubmitted)
+	if got := w.core.Status().UnreadableDrivers[fw.id]; len(got) != 1 || got[0] != d.Families {
+		t.Fatalf("the status has %v", got)
+	}
+	if n, err := w.unmark(fw.id, "app-unknown"); n != 0 || err != nil {
+		t.Errorf("an application's mark was taken back with %d, %v", n, err)
+	}
+	w.wantDriver(d.Successor, fsm.DriverStateSubmitted)
+	if n, err := w.unmark(fw.id, ""); n != 1 || err != nil {
+		t.Errorf("the marks were taken back with %d, %v", n, err)
+	}
+	w.wantDriver(d.Successor, fsm.DriverStateRunning)
+	wantLen(t, "drivers that do not start there", w.core.Status().UnreadableDrivers[fw.id], 0)
+}
+
 // The methods of Service reach the Core and come back, and end with it.
 func TestServiceAnswersOtherFrontEnds(t *testing.T) {
 	svc, p, stop := startService(t)
@@ -169,6 +235,9 @@ func TestServiceAnswersOtherFrontEnds(t *testing.T) {
 	}
 	if _, err := svc.DecommissionWorkers(ctx, []string{"x"}); err == nil {
 		t.Error("decommissioning is off and was done")
+	}
+	if n, err := svc.UnmarkIncompatible(ctx, "x", ""); err != nil || n != 0 {
+		t.Errorf("nothing is held against nobody: %d, %v", n, err)
 	}
 	if n, err := svc.DrainWorkers(ctx, []string{"x"}, true, false); err != nil || n != 0 {
 		t.Errorf("draining nobody gave %d, %v", n, err)

@@ -167,3 +167,6 @@ func majorMinor(release string) string {
 
 // Compatible tells whether an application's executors may run on a worker, for those who explain the leader's choices.
 func Compatible(a *fsm.Application, w *fsm.Worker) bool { return compatible(a, w) }
+
+// DriverCompatible tells the same of a driver. What only the leader has found out is in Status.UnreadableDrivers.
+func DriverCompatible(d *fsm.Driver, w *fsm.Worker) bool { return driverCompatible(d, w) }

@@ -1,6 +1,8 @@
 package master
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"raftmaster/fsm"
@@ -21,6 +23,8 @@ type Status struct {
 	LastHeartbeats map[string]time.Time
 	// WorkerNotes says by id why a worker gets no new work.
 	WorkerNotes map[string]string
+	// UnreadableDrivers says by worker id which families' drivers never started there, so that it gets no more of them.
+	UnreadableDrivers map[string][]uint8
 	// Pending counts commands that are proposed and not yet applied.
 	Pending int
 }
@@ -42,7 +46,7 @@ func (c *Core) Status() Status {
 	s.ElectedAt, s.LastAttach = c.electedAt, c.lastAttach
 	s.LastHeartbeats = make(map[string]time.Time, len(c.workers))
 	view := c.view()
-	s.WorkerNotes = map[string]string{}
+	s.WorkerNotes, s.UnreadableDrivers = map[string]string{}, map[string][]uint8{}
 	view.Workers(func(w *fsm.Worker) bool {
 		if note := c.workerNote(w); note != "" {
 			s.WorkerNotes[w.ID] = note
@@ -52,6 +56,9 @@ func (c *Core) Status() Status {
 	for _, id := range sortedKeys(c.workers) {
 		w := c.workers[id]
 		s.LastHeartbeats[id] = w.lastSeen
+		if len(w.unreadable) > 0 {
+			s.UnreadableDrivers[id] = slices.Sorted(maps.Keys(w.unreadable))
+		}
 		if w.attached {
 			s.AttachedWorkers++
 		}

@@ -64,7 +64,7 @@ func (s *Server) startCore(ln net.Listener) error {
 	s.rpc = rpc
 	s.backend = admin.NewBackend(admin.Identity{
 		Version: s.version, MasterURL: s.cfg.MasterURL(), ClusterURL: s.cfg.ClusterURL(), WebURL: s.webURL,
-		RESTURL: s.restURL, StartedMillis: s.started.UnixMilli(),
+		RESTURL: s.restURL, StartedMillis: s.started.UnixMilli(), MaxDrivers: s.cfg.Deploy.MaxDrivers,
 	}, admin.NodeOf(n, s.alive.Load), softState{s}, familyNames, nil)
 	if err := s.registerMetrics(); err != nil {
 		return errors.Join(err, ln.Close())
@@ -219,7 +219,7 @@ func (a softState) Soft() admin.Soft {
 	for id, at := range st.LastHeartbeats {
 		out.HeartbeatMillis[id] = at.UnixMilli()
 	}
-	out.WorkerNotes = st.WorkerNotes
+	out.WorkerNotes, out.UnreadableDrivers = st.WorkerNotes, st.UnreadableDrivers
 	for _, w := range st.Awaited {
 		if w.Dead {
 			continue // it is told of the new leader as well, but nothing waits for it

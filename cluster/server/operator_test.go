@@ -118,7 +118,7 @@ func TestS34_S35_DrainOverHTTP(t *testing.T) {
 	a := c.readyApp(sparkmsg.FamilyE, 1)
 	var why webui.WhyAnswer
 	eventually(t, "the application waits for the drained worker", func() bool {
-		l.into(t, "/v1/why-waiting?app="+url.QueryEscape(a.ID()), &why)
+		l.into(t, "/v1/why-waiting?id="+url.QueryEscape(a.ID()), &why)
 		return why.Limit == webui.LimitDrain && why.Waiting
 	})
 	if got := l.server().ids(a.ID()); len(got) != 0 {
@@ -164,7 +164,7 @@ func TestS33_DecommissionSurvivesTheLeader(t *testing.T) {
 	a := c.readyApp(sparkmsg.FamilyE, 1)
 	var why webui.WhyAnswer
 	eventually(t, "the application waits", func() bool {
-		next.into(t, "/v1/why-waiting?app="+url.QueryEscape(a.ID()), &why)
+		next.into(t, "/v1/why-waiting?id="+url.QueryEscape(a.ID()), &why)
 		return why.Waiting
 	})
 	if why.Limit != webui.LimitDecommission || len(next.server().ids(a.ID())) != 0 {

@@ -46,7 +46,9 @@ func driverNote(d webui.Driver, now int64) string {
 	if d.Attempt > 0 {
 		notes = append(notes, fmt.Sprintf("relaunch %d of %s", d.Attempt, d.Predecessor))
 	}
-	if wait := d.NotBeforeMillis - now; d.NotBeforeMillis != 0 && wait > 0 {
+	if wait := d.NotBeforeMillis - now; d.WhyWaiting != "" {
+		notes = append(notes, d.WhyWaiting)
+	} else if d.NotBeforeMillis != 0 && wait > 0 {
 		notes = append(notes, "placed in "+age(wait)+" at the earliest")
 	}
 	if d.Successor != "" {
@@ -72,7 +74,7 @@ func (a *app) driverStatus(ctx context.Context, id string) error {
 		row(w, "Worker", strings.TrimSpace(d.WorkerID+" "+d.Worker))
 		row(w, "Main class", d.MainClass)
 		row(w, "Jar", d.JarURL)
-		row(w, "Wants", plural(d.Cores, "core")+", "+memory(d.MemoryMB)+requests(d.Requests))
+		row(w, "Wants", needs(&webui.WhyNeed{Cores: d.Cores, MemoryMB: d.MemoryMB, Resources: d.Requests}))
 		row(w, "Supervised", yesNo(d.Supervise))
 		row(w, "Submitted", stamp(d.SubmittedMillis))
 		row(w, "Launched", stamp(d.LaunchedMillis))
@@ -91,30 +93,53 @@ func requests(list []webui.ResourceRequest) string {
 	return out
 }
 
-// whyWaiting says what holds an application back.
+// whyWaiting says what holds an application or a driver back.
 func (a *app) whyWaiting(ctx context.Context, id string) error {
 	var v webui.WhyAnswer
-	endpoint, err := fromBest(ctx, a, "/v1/why-waiting?app="+url.QueryEscape(id), &v)
+	endpoint, err := fromBest(ctx, a, "/v1/why-waiting?id="+url.QueryEscape(id), &v)
 	if err != nil {
 		return err
 	}
 	return a.listed(v, func(w io.Writer) {
-		row(w, "Application", fmt.Sprintf("%s (%s)", v.AppID, v.Name))
-		row(w, "State", v.AppState)
-		row(w, "Cores", fmt.Sprintf("%d of %s", v.CoresGranted, limited(v.MaxCores)))
-		if v.QueuePosition > 0 {
-			row(w, "Queue", fmt.Sprintf("number %d of those that want executors", v.QueuePosition))
-		}
-		row(w, "Limit", v.Limit)
-		row(w, "Why", v.Text)
-		row(w, "Next", v.Next)
-		fmt.Fprintln(w)
-		row(w, "PROFILE", "EXECUTORS", "TARGET", "EACH NEEDS", "LIMIT", "WORKERS BY LIMIT")
-		for _, p := range v.Profiles {
-			row(w, p.ID, p.Executors, limited(p.Target), plural(p.Cores, "core")+", "+memory(p.MemoryMB)+requests(p.Resources), p.Limit, states(p.Workers))
+		whyHead(w, &v.WhyWaiting)
+		if d := v.Driver; d != nil {
+			row(w, "Wants", needs(d))
+			row(w, "Workers", states(d.Workers))
+		} else {
+			fmt.Fprintln(w)
+			row(w, "PROFILE", "EXECUTORS", "TARGET", "EACH NEEDS", "LIMIT", "WORKERS BY LIMIT")
+			for i := range v.Profiles {
+				p := &v.Profiles[i]
+				row(w, p.ID, p.Executors, limited(p.Target), needs(&p.WhyNeed), p.Limit, states(p.Workers))
+			}
 		}
 		answeredBy(w, v.Source, endpoint)
 	})
+}
+
+func whyHead(w io.Writer, v *webui.WhyWaiting) {
+	noun, others := "Application", "applications that want executors"
+	if v.Kind == webui.KindDriver {
+		noun, others = "Driver", "drivers that wait"
+	}
+	row(w, noun, strings.TrimSuffix(v.ID+" ("+v.Name+")", " ()"))
+	if v.AskedID != v.ID {
+		row(w, "Goes on for", v.AskedID)
+	}
+	row(w, "State", v.SubjectState)
+	if v.Kind == webui.KindApp {
+		row(w, "Cores", fmt.Sprintf("%d of %s", v.CoresGranted, limited(v.MaxCores)))
+	}
+	if v.QueuePosition > 0 {
+		row(w, "Queue", fmt.Sprintf("number %d of the %s", v.QueuePosition, others))
+	}
+	row(w, "Limit", v.Limit)
+	row(w, "Why", v.Text)
+	row(w, "Next", v.Next)
+}
+
+func needs(n *webui.WhyNeed) string {
+	return plural(n.Cores, "core") + ", " + memory(n.MemoryMB) + requests(n.Resources)
 }
 
 func limited(n int64) string {

@@ -51,6 +51,13 @@ func operated(t *testing.T, token string) (ms []*fakeMaster, changed func() []st
 		case webui.DecommissionRequest:
 			note(r.DryRun, r)
 			return webui.WorkerChange{Workers: []webui.Worker{{ID: "worker-1", State: "ALIVE", Executors: 1}, {ID: "worker-2", State: "DECOMMISSIONED"}}, Changed: 1, DryRun: r.DryRun}, nil
+		case webui.ClearIncompatibleRequest:
+			note(r.DryRun, r)
+			out := webui.ClearIncompatible{WorkerID: r.Worker, DryRun: r.DryRun}
+			if r.Worker != "good" {
+				out.Pairs = []webui.IncompatiblePair{{Kind: webui.KindApp, AppID: "app-1", AppName: "Pi"}, {Kind: webui.KindDriver, DriverFamily: "E"}}
+			}
+			return out, nil
 		case webui.ClearRequest:
 			note(r.DryRun, r)
 			return webui.Clear{Apps: 1, Drivers: 2, DryRun: r.DryRun}, nil
@@ -73,6 +80,8 @@ func TestG71_Operations(t *testing.T) {
 		{[]string{"undrain", "w"}, []string{"w gets new work again", "undo: raftctl drain w"}, "{Worker:w On:false IdleOnly:false DryRun:false}"},
 		{[]string{"decommission", "worker-1"}, []string{"worker-1 is DECOMMISSIONED; 1 executor and 0 drivers were there", "worker-2 was decommissioned already"}, "{Worker:worker-1 Hosts:[] DryRun:false}"},
 		{[]string{"decommission", "--host", "h1", "--host", "h2"}, []string{"worker-1 is DECOMMISSIONED"}, "{Worker: Hosts:[h1 h2] DryRun:false}"},
+		{[]string{"compat", "clear", "w"}, []string{"w may be given again: app-1 (Pi), drivers of family E"}, "{Worker:w AppID: DryRun:false}"},
+		{[]string{"compat", "clear", "w", "--app", "app-1"}, []string{"app-1 (Pi)"}, "{Worker:w AppID:app-1 DryRun:false}"},
 		{[]string{"clear"}, []string{"forgotten: 1 completed application and 2 completed drivers"}, "{DryRun:false}"},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
@@ -116,6 +125,7 @@ func TestG71_OperationsAskFirst(t *testing.T) {
 	}
 	check(t, ctlOn(t, terminal{interactive: true, in: strings.NewReader("y\n")}, nil, "--endpoints", e, "kill", "app", "app-1"), exitOK, "killed app-1")
 	check(t, ctl(t, nil, "--endpoints", e, "drain", "w"), exitOK, "gets no new work")
+	check(t, ctl(t, nil, "--endpoints", e, "compat", "clear", "good"), exitOK, "nothing is held against good")
 	check(t, ctl(t, nil, "--endpoints", e, "kill", "app", "ended"), exitOK, "has ended already, as FINISHED")
 }
 
@@ -125,11 +135,11 @@ func TestG71_OperationsRefused(t *testing.T) {
 	e := endpoints(ms)
 	check(t, ctl(t, nil, "--endpoints", e, "kill", "app", "unknown", "--yes"), exitError, "no application has the id", "raftctl apps")
 	check(t, ctl(t, nil, "--endpoints", e, "drain", "w", "--idle-only"), exitRefused, "is not idle")
-	for _, verb := range []string{"kill", "kill worker w", "kill app", "kill app a b", "drain", "undrain w --idle-only", "decommission", "decommission w --host h", "clear all", "why-waiting", "driver-status"} {
+	for _, verb := range []string{"kill", "kill worker w", "kill app", "kill app a b", "drain", "undrain w --idle-only", "decommission", "decommission w --host h", "clear all", "compat", "compat clear", "compat list w", "why-waiting", "driver-status"} {
 		check(t, ctl(t, nil, append([]string{"--endpoints", e}, strings.Fields(verb)...)...), exitUsage)
 	}
 	loseLeader(ms)
-	for _, verb := range []string{"kill app a", "kill driver d", "drain w", "undrain w", "decommission w", "clear"} {
+	for _, verb := range []string{"kill app a", "kill driver d", "drain w", "undrain w", "decommission w", "clear", "compat clear w"} {
 		check(t, ctl(t, nil, append([]string{"--endpoints", e}, strings.Fields(verb+" --yes")...)...), exitNoLeader, "the cluster has no leader", "voters:")
 	}
 	if len(changed()) != 0 {
@@ -159,8 +169,11 @@ func withDrivers(t *testing.T) []*fakeMaster {
 			{ID: "driver-1", State: "RELAUNCHING", WorkerID: "worker-1", Worker: "h:9", Successor: "driver-2", SubmittedMillis: now - 9000, EndedMillis: now - 5000},
 			{ID: "driver-0", State: "ERROR", Exception: "java.lang.Oops\x1b[31m", SubmittedMillis: now - 9000, EndedMillis: now - 5000},
 		}
-		m.why = map[string]webui.WhyWaiting{"app-1": {AppID: "app-1", Name: "Pi", AppState: "WAITING", Waiting: true, Limit: webui.LimitMemory, Text: "no worker can take an executor",
-			Next: "Wait.", MaxCores: webui.Unlimited, QueuePosition: 2, Profiles: []webui.WhyProfile{{ID: 0, Target: webui.Unlimited, Cores: 1, MemoryMB: 9216, Limit: webui.LimitMemory, Workers: map[string]int{"memory": 3}}}}}
+		m.why = map[string]webui.WhyWaiting{"app-1": {Kind: webui.KindApp, ID: "app-1", AskedID: "app-1", Name: "Pi", SubjectState: "WAITING", Waiting: true, Limit: webui.LimitMemory, Text: "no worker can take an executor",
+			Next: "Wait.", MaxCores: webui.Unlimited, QueuePosition: 2, Profiles: []webui.WhyProfile{{ID: 0, Target: webui.Unlimited,
+				WhyNeed: webui.WhyNeed{Cores: 1, MemoryMB: 9216, Limit: webui.LimitMemory, Workers: map[string]int{"memory": 3}}}}},
+			"driver-1": {Kind: webui.KindDriver, ID: "driver-2", AskedID: "driver-1", Name: "org.example.Main", SubjectState: "SUBMITTED", Waiting: true, Limit: webui.LimitDrain,
+				Text: "no worker can take the driver", QueuePosition: 1, Driver: &webui.WhyNeed{Cores: 1, MemoryMB: 512, Workers: map[string]int{"drain": 2}}}}
 	}
 	return ms
 }
@@ -187,5 +200,25 @@ func TestB141_DriverVerbs(t *testing.T) {
 func TestS35_WhyWaiting(t *testing.T) {
 	e := endpoints(withDrivers(t))
 	check(t, ctl(t, nil, "--endpoints", e, "why-waiting", "app-1"), exitOK, "app-1 (Pi)", "WAITING", "0 of no limit", "number 2", "memory", "no worker can take an executor", "Wait.", "1 core, 9.0 GiB", "3 memory")
-	check(t, ctl(t, nil, "--endpoints", e, "why-waiting", "app-9"), exitError, "no application has the id", "raftctl apps")
+	check(t, ctl(t, nil, "--endpoints", e, "why-waiting", "app-9"), exitError, "no application or driver has the id", "raftctl apps")
+	driver := ctl(t, nil, "--endpoints", e, "why-waiting", "driver-1")
+	check(t, driver, exitOK, "driver-2 (org.example.Main)", "Goes on for  driver-1", "SUBMITTED", "number 1 of the drivers that wait", "no worker can take the driver", "1 core, 512 MiB", "2 drain")
+	if strings.Contains(driver.out, "PROFILE") || strings.Contains(driver.out, "Cores") {
+		t.Errorf("a driver has no profiles and no limit of cores: %s", driver.out)
+	}
+}
+
+// TestS35_CompatList: what a worker gets no more of.
+func TestS35_CompatList(t *testing.T) {
+	ms := newCluster(t)
+	for _, m := range ms {
+		m.pairs = []webui.IncompatiblePair{{WorkerID: "worker-1", Worker: "h:9", SparkVersion: "3.4.1", Kind: webui.KindApp, AppID: "app-1", AppName: "evil\x1b[2J"},
+			{WorkerID: "worker-1", Worker: "h:9", Family: "E", Kind: webui.KindDriver, DriverFamily: "DE"}}
+	}
+	e := endpoints(ms)
+	check(t, ctl(t, nil, "--endpoints", e, "compat", "list"), exitOK, "worker-1", "h:9", "3.4.1", `app-1 (evil\x1b`, "drivers of family DE", "answered by a:7077")
+	var v webui.IncompatibleAnswer
+	if r := ctl(t, nil, "--endpoints", e, "-o", "json", "compat", "list"); json.Unmarshal([]byte(r.out), &v) != nil || len(v.Pairs) != 2 || v.Pairs[0].AppID != "app-1" {
+		t.Errorf("%s", r.out)
+	}
 }

@@ -38,6 +38,7 @@ type fakeMaster struct {
 	// operate answers every change of the cluster's work; nil: such a master has none.
 	operate func(req any) (any, error)
 	why     map[string]webui.WhyWaiting
+	pairs   []webui.IncompatiblePair
 }
 
 // operation gives what operate answers.
@@ -59,7 +60,11 @@ func (m *fakeMaster) Drain(_ context.Context, r webui.DrainRequest) (webui.Worke
 func (m *fakeMaster) ClearCompleted(_ context.Context, r webui.ClearRequest) (webui.Clear, error) {
 	return operation[webui.Clear](m, r)
 }
-func (m *fakeMaster) App(string) (webui.AppDetail, bool) { return webui.AppDetail{}, false }
+func (m *fakeMaster) ClearIncompatible(_ context.Context, r webui.ClearIncompatibleRequest) (webui.ClearIncompatible, error) {
+	return operation[webui.ClearIncompatible](m, r)
+}
+func (m *fakeMaster) Incompatible() []webui.IncompatiblePair { return m.pairs }
+func (m *fakeMaster) App(string) (webui.AppDetail, bool)     { return webui.AppDetail{}, false }
 func (m *fakeMaster) Driver(id string) (webui.Driver, bool) {
 	for _, d := range m.cluster.Drivers {
 		if d.ID == id {
@@ -85,7 +90,7 @@ func (m *fakeMaster) Status() webui.Status { m.mu.Lock(); defer m.mu.Unlock(); r
 func (m *fakeMaster) Brief() webui.Status  { return m.Status() }
 func (m *fakeMaster) Cluster() webui.Cluster {
 	out := m.cluster
-	out.Apps = slices.Clone(out.Apps) // the caller's
+	out.Apps, out.Drivers = slices.Clone(out.Apps), slices.Clone(out.Drivers) // the caller's
 	return out
 }
 func (m *fakeMaster) Executors(string) []webui.Executor { return m.executors }

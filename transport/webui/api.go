@@ -104,7 +104,9 @@ func (h *Handler) serveWorkers(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serveApps(w http.ResponseWriter, r *http.Request) {
 	src, _ := h.source()
-	writeList(h, w, r, src, "apps", h.explained(h.opts.State.Cluster().Apps))
+	apps := h.opts.State.Cluster().Apps
+	h.explain(apps, nil)
+	writeList(h, w, r, src, "apps", apps)
 }
 
 func (h *Handler) serveExecutors(w http.ResponseWriter, r *http.Request) {
@@ -114,14 +116,16 @@ func (h *Handler) serveExecutors(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serveDrivers(w http.ResponseWriter, r *http.Request) {
 	src, _ := h.source()
-	writeList(h, w, r, src, "drivers", h.opts.State.Cluster().Drivers)
+	drivers := h.opts.State.Cluster().Drivers
+	h.explain(nil, drivers)
+	writeList(h, w, r, src, "drivers", drivers)
 }
 
 // serveOne answers a question about the thing that the query names: find gives what there is to say of it.
-func serveOne[T any](h *Handler, w http.ResponseWriter, r *http.Request, param, what string, find func(d Details, id string) (T, bool)) {
-	id := r.URL.Query().Get(param)
+func serveOne[T any](h *Handler, w http.ResponseWriter, r *http.Request, what string, find func(d Details, id string) (T, bool)) {
+	id := r.URL.Query().Get("id")
 	if id == "" {
-		h.writeError(w, r, http.StatusBadRequest, &Error{Code: CodeBadRequest, Message: "name the " + what + ": ?" + param + "=ID"})
+		h.writeError(w, r, http.StatusBadRequest, &Error{Code: CodeBadRequest, Message: "name the " + what + ": ?id=ID"})
 		return
 	}
 	if h.opts.Details != nil {
@@ -135,7 +139,7 @@ func serveOne[T any](h *Handler, w http.ResponseWriter, r *http.Request, param, 
 }
 
 func (h *Handler) serveApp(w http.ResponseWriter, r *http.Request) {
-	serveOne(h, w, r, "id", "application", func(d Details, id string) (AppAnswer, bool) {
+	serveOne(h, w, r, "application", func(d Details, id string) (AppAnswer, bool) {
 		src, _ := h.source()
 		app, ok := d.App(id)
 		return AppAnswer{Source: src, AppDetail: app}, ok
@@ -143,7 +147,7 @@ func (h *Handler) serveApp(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serveDriver(w http.ResponseWriter, r *http.Request) {
-	serveOne(h, w, r, "id", "driver", func(d Details, id string) (DriverAnswer, bool) {
+	serveOne(h, w, r, "driver", func(d Details, id string) (DriverAnswer, bool) {
 		src, _ := h.source()
 		driver, ok := d.Driver(id)
 		return DriverAnswer{Source: src, Driver: driver}, ok
@@ -151,11 +155,20 @@ func (h *Handler) serveDriver(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serveWhy(w http.ResponseWriter, r *http.Request) {
-	serveOne(h, w, r, "app", "application", func(d Details, id string) (WhyAnswer, bool) {
+	serveOne(h, w, r, "application or driver", func(d Details, id string) (WhyAnswer, bool) {
 		src, _ := h.source()
 		why, ok := d.WhyWaiting(id)
 		return WhyAnswer{Source: src, WhyWaiting: why}, ok
 	})
+}
+
+func (h *Handler) serveIncompatible(w http.ResponseWriter, r *http.Request) {
+	src, _ := h.source()
+	var pairs []IncompatiblePair
+	if h.opts.Details != nil {
+		pairs = h.opts.Details.Incompatible()
+	}
+	writeList(h, w, r, src, "pairs", pairs)
 }
 
 // notFromForeignPage refuses calls that a web page makes through the browser of somebody who may use this API: the

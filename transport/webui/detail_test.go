@@ -30,11 +30,13 @@ type fakeDetails struct {
 	drivers map[string]Driver
 	why     map[string]WhyWaiting
 	ui      map[string]string
+	pairs   []IncompatiblePair
 }
 
 func (f *fakeDetails) App(id string) (AppDetail, bool)         { v, ok := f.apps[id]; return v, ok }
 func (f *fakeDetails) Driver(id string) (Driver, bool)         { v, ok := f.drivers[id]; return v, ok }
 func (f *fakeDetails) WhyWaiting(id string) (WhyWaiting, bool) { v, ok := f.why[id]; return v, ok }
+func (f *fakeDetails) Incompatible() []IncompatiblePair        { return f.pairs }
 func (f *fakeDetails) Explain() map[string]string {
 	out := map[string]string{}
 	for id, w := range f.why {
@@ -55,7 +57,7 @@ func newDetails() *fakeDetails {
 			"app-0": {App: App{ID: "app-0", Name: "old", State: "FINISHED"}, ExecutorLimit: Unlimited, CoreLimit: Unlimited, CoresLeft: Unlimited},
 		},
 		drivers: map[string]Driver{"driver-1": {ID: "driver-1", State: "RUNNING", Active: true}},
-		why: map[string]WhyWaiting{"app-1": {AppID: "app-1", AppState: "RUNNING", Waiting: true, Limit: LimitMemory,
+		why: map[string]WhyWaiting{"app-1": {ID: "app-1", SubjectState: "RUNNING", Waiting: true, Limit: LimitMemory,
 			Text: "no worker has 1 core and 9000 MiB free"}},
 	}
 }
@@ -107,7 +109,7 @@ func TestS35_CallsAboutOneThing(t *testing.T) {
 	f := newFixture(leaderStatus())
 	f.opts.Details = newDetails()
 	var why WhyAnswer
-	if err := json.Unmarshal(f.get("/v1/why-waiting?app=app-1").Body.Bytes(), &why); err != nil || why.Limit != LimitMemory || why.Node != "10.0.0.1:7077" || why.State != StateAlive || why.AppState != "RUNNING" {
+	if err := json.Unmarshal(f.get("/v1/why-waiting?id=app-1").Body.Bytes(), &why); err != nil || why.Limit != LimitMemory || why.Node != "10.0.0.1:7077" || why.State != StateAlive || why.SubjectState != "RUNNING" {
 		t.Errorf("%+v, %v", why, err)
 	}
 	var driver DriverAnswer
@@ -118,7 +120,12 @@ func TestS35_CallsAboutOneThing(t *testing.T) {
 	if err := json.Unmarshal(f.get("/v1/app?id=app-1").Body.Bytes(), &app); err != nil || app.App.ID != "app-1" || len(app.Removed) != 2 {
 		t.Errorf("%+v, %v", app, err)
 	}
-	for path, want := range map[string]int{"/v1/why-waiting": 400, "/v1/why-waiting?app=x": 404, "/v1/driver?id=x": 404, "/v1/app?id=x": 404} {
+	f.opts.Details.(*fakeDetails).pairs = []IncompatiblePair{{WorkerID: "worker-1", Kind: KindApp, AppID: "app-1"}}
+	var pairs IncompatibleAnswer
+	if err := json.Unmarshal(f.get("/v1/incompatible").Body.Bytes(), &pairs); err != nil || len(pairs.Pairs) != 1 || pairs.Pairs[0].AppID != "app-1" || pairs.Node != "10.0.0.1:7077" {
+		t.Errorf("%+v, %v", pairs, err)
+	}
+	for path, want := range map[string]int{"/v1/why-waiting": 400, "/v1/why-waiting?id=x": 404, "/v1/driver?id=x": 404, "/v1/app?id=x": 404} {
 		if w := f.get(path); w.Code != want {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
@@ -126,6 +133,9 @@ func TestS35_CallsAboutOneThing(t *testing.T) {
 	f.opts.Details = nil
 	if w := f.get("/v1/app?id=app-1"); w.Code != 404 {
 		t.Errorf("without details: %d", w.Code)
+	}
+	if body := f.get("/v1/incompatible").Body.String(); !strings.Contains(body, `"pairs": []`) {
+		t.Errorf("without details: %s", body)
 	}
 }
 
@@ -135,12 +145,12 @@ func TestG72_WordsOfThePage(t *testing.T) {
 	f.state.cluster.Apps = []App{{ID: "r", State: "RUNNING", Active: true, WhyWaiting: "no worker has 1 core free"},
 		{ID: "w", State: "WAITING", Active: true, WhyWaiting: "no worker is ALIVE"}}
 	f.state.cluster.Workers = []Worker{{ID: "worker-1", State: StateAlive, Draining: true, Drivers: 2}}
-	f.state.cluster.Drivers = []Driver{{ID: "driver-2", State: "SUBMITTED", Active: true, Waiting: true, Supervise: true, Attempt: 3},
+	f.state.cluster.Drivers = []Driver{{ID: "driver-2", State: "SUBMITTED", Active: true, Waiting: true, Supervise: true, Attempt: 3, WhyWaiting: "no worker has <1> gpu free"},
 		{ID: "driver-1", State: "RELAUNCHING", Successor: "driver-2", WorkerID: "worker-1"}}
 	f.state.status.Counts.DriversByState = map[string]int{"SUBMITTED": 1}
 	f.state.status.Counts.WaitingDrivers = 1
 	mustContain(t, f.get("/").Body.String(), `<tr class="wants"><td colspan="10">wants more executors: no worker has 1 core free`,
-		`<tr class="why"><td colspan="10">waiting: no worker is ALIVE`, "draining", "Running Drivers", "Completed Drivers", "goes on as driver-2", "relaunch 3", "(1 waiting)", "none yet")
+		`<tr class="why"><td colspan="10">waiting: no worker is ALIVE`, `<tr class="why"><td colspan="9">waiting: no worker has &lt;1&gt; gpu free`, "draining", "Running Drivers", "Completed Drivers", "goes on as driver-2", "relaunch 3", "(1 waiting)", "none yet")
 }
 
 // TestG75_LogPages: a part of the log file, never more than is asked for, and an honest answer where there is none.

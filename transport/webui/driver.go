@@ -37,6 +37,8 @@ type Driver struct {
 	Exception    string `json:"exception"`
 	SparkVersion string `json:"spark_version"`
 	Family       string `json:"family"`
+	// WhyWaiting explains in words why a waiting driver has no worker, where the leader knows; in lists only.
+	WhyWaiting string `json:"why_waiting"`
 }
 
 // DriversAnswer is the body of /v1/drivers: unfinished ones in the order of submission, then completed ones, oldest first.

@@ -15,6 +15,7 @@ type fakeOperations struct {
 	kills         []KillRequest
 	decommissions []DecommissionRequest
 	drains        []DrainRequest
+	compat        []ClearIncompatibleRequest
 	clears        int
 	err           error
 }
@@ -37,6 +38,11 @@ func (f *fakeOperations) Drain(_ context.Context, req DrainRequest) (WorkerChang
 func (f *fakeOperations) ClearCompleted(context.Context, ClearRequest) (Clear, error) {
 	f.clears++
 	return Clear{Apps: 2}, f.err
+}
+
+func (f *fakeOperations) ClearIncompatible(_ context.Context, req ClearIncompatibleRequest) (ClearIncompatible, error) {
+	f.compat = append(f.compat, req)
+	return ClearIncompatible{WorkerID: req.Worker}, f.err
 }
 
 // forms is a leader with kill forms, reached from its own machine.
@@ -391,13 +397,14 @@ func TestG71_OperationsOfTheAPI(t *testing.T) {
 		return w
 	}
 	calls := map[string]string{"/v1/kill": `{"kind":"app","id":"app-1","dry_run":true}`, "/v1/decommission": `{"worker":"w"}`,
-		"/v1/drain": `{"worker":"w","on":true,"idle_only":true}`, "/v1/clear": `{}`}
+		"/v1/drain": `{"worker":"w","on":true,"idle_only":true}`, "/v1/clear": `{}`,
+		"/v1/clear-incompatible": `{"worker":"w","app_id":"app-1"}`}
 	for path, body := range calls {
 		if w := send(path, body, "Bearer other"); w.Code != http.StatusUnauthorized {
 			t.Errorf("%s without the token: %d", path, w.Code)
 		}
 	}
-	if len(f.ops.kills)+len(f.ops.decommissions)+len(f.ops.drains)+f.ops.clears != 0 {
+	if len(f.ops.kills)+len(f.ops.decommissions)+len(f.ops.drains)+len(f.ops.compat)+f.ops.clears != 0 {
 		t.Error("a stranger changed something")
 	}
 	for path, body := range calls {
@@ -410,6 +417,7 @@ func TestG71_OperationsOfTheAPI(t *testing.T) {
 	}
 	if len(f.ops.kills) != 1 || f.ops.kills[0] != (KillRequest{Kind: KindApp, ID: "app-1", DryRun: true}) ||
 		len(f.ops.drains) != 1 || f.ops.drains[0] != (DrainRequest{Worker: "w", On: true, IdleOnly: true}) ||
+		len(f.ops.compat) != 1 || f.ops.compat[0] != (ClearIncompatibleRequest{Worker: "w", AppID: "app-1"}) ||
 		len(f.ops.decommissions) != 1 || f.ops.decommissions[0].Worker != "w" || f.ops.clears != 1 {
 		t.Errorf("%+v", f.ops)
 	}

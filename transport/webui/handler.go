@@ -89,6 +89,7 @@ func (h *Handler) routes() {
 	h.mux.HandleFunc("/v1/drivers", h.get(h.list(h.serveDrivers)))
 	h.mux.HandleFunc("/v1/driver", h.get(h.serveDriver))
 	h.mux.HandleFunc("/v1/why-waiting", h.get(h.list(h.serveWhy)))
+	h.mux.HandleFunc("/v1/incompatible", h.get(h.list(h.serveIncompatible)))
 	h.mux.HandleFunc("/v1/executors", h.get(h.list(h.serveExecutors)))
 	h.mux.HandleFunc("/v1/events", h.get(h.serveEvents))
 	h.memberRoutes()

@@ -16,7 +16,7 @@ func TestMethods(t *testing.T) {
 	f := newFixture(leaderStatus())
 	f.opts.Metrics = prometheus.NewRegistry()
 	for _, path := range []string{"/", "/json/", "/json", "/healthz", "/readyz", "/leader", "/metrics", "/v1/status", "/v1/peers", "/v1/workers", "/v1/apps", "/v1/executors", "/v1/events",
-		"/v1/drivers", "/v1/driver?id=x", "/v1/app?id=x", "/v1/why-waiting?app=x", "/app/?appId=x", "/app/json/", "/environment/", "/log/", "/logPage/",
+		"/v1/drivers", "/v1/driver?id=x", "/v1/app?id=x", "/v1/why-waiting?id=x", "/v1/incompatible", "/app/?appId=x", "/app/json/", "/environment/", "/log/", "/logPage/",
 		"/metrics/master/json/", "/metrics/master/prometheus/", "/metrics/applications/json/", "/metrics/applications/prometheus/", "/app", "/environment"} {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodTrace} {
 			if w := f.do(httptest.NewRequest(method, path, nil)); w.Code != http.StatusMethodNotAllowed {

@@ -17,6 +17,8 @@ type Operations interface {
 	Drain(ctx context.Context, req DrainRequest) (WorkerChange, error)
 	// ClearCompleted forgets the completed applications and drivers.
 	ClearCompleted(ctx context.Context, req ClearRequest) (Clear, error)
+	// ClearIncompatible lets work go again to a worker where it never came up.
+	ClearIncompatible(ctx context.Context, req ClearIncompatibleRequest) (ClearIncompatible, error)
 }
 
 // Kinds of KillRequest.
@@ -93,6 +95,23 @@ type Clear struct {
 	DryRun  bool `json:"dry_run"`
 }
 
+// ClearIncompatibleRequest is the body of POST /v1/clear-incompatible.
+type ClearIncompatibleRequest struct {
+	// Worker is a worker id, host:port, or the host of exactly one worker.
+	Worker string `json:"worker"`
+	// AppID is one application's; "" means all of them, and drivers.
+	AppID  string `json:"app_id"`
+	DryRun bool   `json:"dry_run"`
+}
+
+// ClearIncompatible is the outcome of a ClearIncompatibleRequest.
+type ClearIncompatible struct {
+	WorkerID string `json:"worker_id"`
+	// Pairs are those that are meant, as they were before the change; none is no error.
+	Pairs  []IncompatiblePair `json:"pairs"`
+	DryRun bool               `json:"dry_run"`
+}
+
 // operationTimeout bounds one operation, the wait for its commit included.
 const operationTimeout = 15 * time.Second
 
@@ -113,5 +132,9 @@ func (h *Handler) operationRoutes() {
 	h.mux.HandleFunc("/v1/clear", change(h, have, operationLimit[ClearRequest],
 		func(ctx context.Context, r ClearRequest) (Clear, error) {
 			return h.opts.Operations.ClearCompleted(ctx, r)
+		}))
+	h.mux.HandleFunc("/v1/clear-incompatible", change(h, have, operationLimit[ClearIncompatibleRequest],
+		func(ctx context.Context, r ClearIncompatibleRequest) (ClearIncompatible, error) {
+			return h.opts.Operations.ClearIncompatible(ctx, r)
 		}))
 }

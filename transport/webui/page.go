@@ -69,7 +69,8 @@ func (h *Handler) pageData(r *http.Request) pageData {
 	if d.Title == "" {
 		d.Title = "Spark Master at " + st.URL
 	}
-	for _, a := range h.explained(c.Apps) {
+	h.explain(c.Apps, c.Drivers)
+	for _, a := range c.Apps {
 		if a.Active {
 			d.Active = append(d.Active, a)
 		} else {
@@ -94,16 +95,18 @@ func (h *Handler) pageData(r *http.Request) pageData {
 	return d
 }
 
-// explained adds to applications why they wait.
-func (h *Handler) explained(apps []App) []App {
+// explain adds to applications and drivers why they wait.
+func (h *Handler) explain(apps []App, drivers []Driver) {
 	if h.opts.Details == nil {
-		return apps
+		return
 	}
 	why := h.opts.Details.Explain()
 	for i := range apps {
 		apps[i].WhyWaiting = why[apps[i].ID]
 	}
-	return apps
+	for i := range drivers {
+		drivers[i].WhyWaiting = why[drivers[i].ID]
+	}
 }
 
 // newest gives the last n of a list that is in order of time, the latest first.
