@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -166,22 +165,4 @@ func (a *app) checkAnnounced(ctx context.Context, endpoint, id, address string) 
 	}
 	return coded(exitRefused, "%s", clean(fmt.Sprintf("the leader has heard of no node %s at %s%s", id, address, known))+
 		"\nnext: start that master, and give its web UI among the --endpoints, where it answers for itself; --force adds it all the same")
-}
-
-// plainFlagError takes the words of Go's parsers out of the message about a flag's value.
-func plainFlagError(err error) error {
-	var bad interface{ GetValue() string }
-	before, after, ok := strings.Cut(err.Error(), " flag: ")
-	if !errors.As(err, &bad) || !ok {
-		return err
-	}
-	switch {
-	case strings.HasPrefix(after, "strconv.ParseBool"):
-		after = "must be true or false"
-	case strings.HasPrefix(after, "strconv."):
-		after = "must be a whole number"
-	case strings.HasPrefix(after, "time: "):
-		after = "must be a time with a unit, such as 500ms or 2s"
-	}
-	return errors.New(before + ": " + after)
 }

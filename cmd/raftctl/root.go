@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"raftmaster/cmd/internal/cli"
 )
 
 const (
@@ -18,19 +19,7 @@ const (
 // version is set by the linker: -ldflags "-X main.version=1.2.3".
 var version = ""
 
-func versionString() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return "dev-" + s.Value[:min(12, len(s.Value))]
-			}
-		}
-	}
-	return "dev"
-}
+func versionString() string { return cli.Version(version) }
 
 // app holds what every verb needs.
 type app struct {
@@ -74,7 +63,7 @@ func newRoot(t terminal) *cobra.Command {
 	fs.StringVarP(&a.output, "output", "o", "table", "table or json")
 	fs.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long one answer may take")
 	fs.StringVar(&a.tokenFile, "token-file", "", "file with the admin token in its first line (RAFTCTL_TOKEN holds the token itself)")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded(exitUsage, "%w", plainFlagError(err)) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded(exitUsage, "%w", cli.PlainFlagError(err)) })
 	root.AddCommand(
 		a.verb("status", "Show every master, the quorum and the totals", a.status),
 		a.verb("leader", "Print the leader's address", a.leader),

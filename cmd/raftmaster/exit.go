@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"net"
-	"strings"
 	"syscall"
 
 	"raftmaster/cluster/raftstore"
@@ -42,22 +41,4 @@ func isHopeless(err error) bool {
 	}
 	var dns *net.DNSError
 	return errors.As(err, &dns) && dns.IsNotFound
-}
-
-// plainFlagError takes the words of Go's parsers out of the message about a flag's value.
-func plainFlagError(err error) error {
-	var bad interface{ GetValue() string }
-	before, after, ok := strings.Cut(err.Error(), " flag: ")
-	if !errors.As(err, &bad) || !ok {
-		return err
-	}
-	switch {
-	case strings.HasPrefix(after, "strconv.ParseBool"):
-		after = "must be true or false"
-	case strings.HasPrefix(after, "strconv."):
-		after = "must be a whole number"
-	case strings.HasPrefix(after, "time: "):
-		after = "must be a time with a unit, such as 500ms or 2s"
-	}
-	return errors.New(before + ": " + after)
 }

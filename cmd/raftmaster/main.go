@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"raftmaster/cluster/config"
+	"raftmaster/cmd/internal/cli"
 )
 
 // Exit codes, see doc.go.
@@ -75,7 +76,7 @@ func (p *program) rootCommand() *cobra.Command {
 			return &usageError{errors.New("name a command: server, dev or version")}
 		},
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{plainFlagError(err)} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{cli.PlainFlagError(err)} })
 	root.AddCommand(p.serverCommand(), p.devCommand(), versionCommand())
 	for _, c := range root.Commands() {
 		c.Args = noArguments
