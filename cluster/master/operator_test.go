@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,7 +145,10 @@ func (w *world) unmark(workerID, appID string) (n int, err error) {
 // S35: a worker that was marked for an application wrongly gets its executors again at an operator's word; so it does under
 // the next leader, and the mark of another application stays.
 func TestS35_OperatorUnmarksAPair(t *testing.T) {
-	w := newWorld(t)
+	events := &recordingObserver{}
+	w := newStandby(t)
+	w.core.deps.Observer = events
+	w.elect()
 	fw := w.joined(1)
 	one, two := w.joinedApp(1, maxCores(1)), w.joinedApp(2, maxCores(1))
 	w.advance(31 * time.Second)
@@ -170,6 +174,11 @@ func TestS35_OperatorUnmarksAPair(t *testing.T) {
 		t.Errorf("all marks were taken back with %d, %v", n, err)
 	}
 	wantLen(t, "executors, at once", two.executors(), 1)
+	for _, what := range []string{"application " + one.id, "all applications and drivers"} {
+		if text := "an operator lets work of " + what; strings.Count(events.text.String(), text) != 1 {
+			t.Errorf("one event should say %q: %s", text, events.text.String())
+		}
+	}
 	standby := newStandby(t)
 	if _, err := standby.unmark("x", ""); refuses(err) == nil {
 		t.Errorf("a standby answers %v", err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
 func TestVersion(t *testing.T) {
@@ -32,7 +32,7 @@ func TestVersion(t *testing.T) {
 
 // TestPlainFlagError: no word of Go's parsers is left, and what is no error of a flag's value stays as it is.
 func TestPlainFlagError(t *testing.T) {
-	fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
+	fs := (&cobra.Command{Use: "x"}).Flags()
 	fs.Bool("yes", false, "")
 	fs.Int("n", 0, "")
 	fs.Duration("wait", 0, "")
