@@ -96,7 +96,7 @@ func TestCheckFindsWhatIsWrongWithDrivers(t *testing.T) {
 			base := driverMachine(t).current.Load()
 			broken := newTx(base, newSummer(), base.index, base.term, Meta{})
 			c.breakIt(broken)
-			err := Check(View{s: broken.commit()})
+			err := Check(View{s: committed(broken)})
 			if c.want == "" {
 				if err != nil {
 					t.Errorf("Check finds %v, but nothing is wrong", err)

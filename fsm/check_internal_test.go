@@ -131,7 +131,7 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 			}
 			broken := newTx(base, newSummer(), base.index, base.term, Meta{})
 			c.breakIt(broken)
-			err := Check(View{s: broken.commit()})
+			err := Check(View{s: committed(broken)})
 			if !errors.Is(err, ErrInvariant) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Check says %v, not %q", err, c.want)
 			}
@@ -241,4 +241,11 @@ func FuzzRestoreRecords(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// committed ends an edit.
+func committed(t *tx) *state {
+	s := t.finish()
+	s.tables.commit()
+	return s
 }

@@ -25,20 +25,66 @@ func machineAt(s *state) *Machine {
 // has changed nothing but the index. Nobody may write to what the command points to afterwards.
 func (m *Machine) Apply(index, term uint64, cmd Command) Result {
 	base := m.current.Load()
+	r, next := m.apply(base, index, term, cmd)
+	if r.Err != nil {
+		unchanged := *base
+		unchanged.index, unchanged.term = index, term
+		m.current.Store(&unchanged)
+		return r
+	}
+	next.tables.commit()
+	m.current.Store(next)
+	return r
+}
+
+// apply gives the state after a command, whose tables are not committed; nil when the command is refused.
+func (m *Machine) apply(base *state, index, term uint64, cmd Command) (Result, *state) {
 	if index <= base.index {
 		panic(fmt.Sprintf("fsm: index %d applied after %d", index, base.index))
 	}
 	t := newTx(base, m.sums, index, term, cmd.Header())
 	value, err := t.dispatch(cmd)
 	if err != nil {
-		unchanged := *base
-		unchanged.index, unchanged.term = index, term
-		m.current.Store(&unchanged)
-		return Result{Err: err}
+		return Result{Err: err}, nil
 	}
-	next := t.commit()
-	m.current.Store(next)
-	return Result{Value: value, Effects: t.effects}
+	return Result{Value: value, Effects: t.effects}, t.finish()
+}
+
+// Entry is one command of the log.
+type Entry struct {
+	Index, Term uint64
+	Cmd         Command
+}
+
+// ApplyBatch does what Apply does for each entry in turn, and gives their results in order. Readers see the state before
+// all of them, then the one after. Nodes of the trees that several commands change are copied once, which is most of
+// the cost of a command.
+func (m *Machine) ApplyBatch(entries []Entry) []Result {
+	if results, ok := m.applyTogether(entries); ok {
+		return results
+	}
+	results := make([]Result, len(entries))
+	for i, e := range entries {
+		results[i] = m.Apply(e.Index, e.Term, e.Cmd)
+	}
+	return results
+}
+
+// applyTogether applies all entries in one edit of the tables. When one of them is refused it gives up without a trace:
+// what a refused command wrote before it failed cannot be told from what the commands before it wrote.
+func (m *Machine) applyTogether(entries []Entry) ([]Result, bool) {
+	results := make([]Result, len(entries))
+	s := m.current.Load()
+	for i, e := range entries {
+		if results[i], s = m.apply(s, e.Index, e.Term, e.Cmd); s == nil {
+			return nil, false
+		}
+	}
+	s.tables.commit()
+	if len(entries) > 0 {
+		m.current.Store(s)
+	}
+	return results, true
 }
 
 // View gives an immutable view of the state in O(1), from any goroutine.

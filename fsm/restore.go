@@ -81,7 +81,8 @@ func (s *snapshotReader) restore() (*state, error) {
 	if n := binary.BigEndian.Uint64(s.body); n != s.count {
 		return nil, badSnapshot("it says %d records, but has %d", n, s.count)
 	}
-	st := s.tx.commit()
+	st := s.tx.finish()
+	st.tables.commit()
 	if got := st.digest.digest(); !bytes.Equal(got[:], s.body[8:8+sha256.Size]) {
 		return nil, badSnapshot("the digest differs")
 	}

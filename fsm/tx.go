@@ -7,8 +7,8 @@ import (
 )
 
 // tx is the application of one command. Workers and applications are edited as private copies, which reach the tables,
-// the indexes and the digest once, in commit; executors are written through, because a command may list them again.
-// A tx that is not committed leaves no trace.
+// the indexes and the digest once, in finish; executors are written through, because a command may list them again.
+// A tx whose tables are not committed leaves no trace.
 type tx struct {
 	base    *state
 	tables  tables
@@ -192,17 +192,18 @@ func (t *tx) deleteRemoved(appID string, seq uint64) {
 	}
 }
 
-// commit gives the new state. Index entries of all old versions go before those of new ones come, so that one entity
-// may take over another's address.
-func (t *tx) commit() *state {
+// finish gives the new state, whose tables are still being edited: their commit is the caller's. Index entries of all old
+// versions go before those of new ones come, so that one entity may take over another's address. An entry that both
+// versions of an entity have stays.
+func (t *tx) finish() *state {
 	for i := range t.workerEdits {
-		t.unindexWorker(t.workerEdits[i].old)
+		t.unindexWorker(t.workerEdits[i].old, t.workerEdits[i].new)
 	}
 	for i := range t.workerEdits {
 		t.indexWorker(t.workerEdits[i].old, t.workerEdits[i].new)
 	}
 	for i := range t.appEdits {
-		t.unindexApp(t.appEdits[i].old)
+		t.unindexApp(t.appEdits[i].old, t.appEdits[i].new)
 	}
 	for i := range t.appEdits {
 		t.indexApp(t.appEdits[i].old, t.appEdits[i].new)
@@ -212,24 +213,35 @@ func (t *tx) commit() *state {
 		t.globals.sum = t.sums.sum(kindGlobals, t.globals)
 		t.digest.add(t.globals.sum)
 	}
-	t.tables.commit()
 	return &state{index: t.index, term: t.term, globals: t.globals, tables: t.tables, totals: t.totals, digest: t.digest}
 }
 
-func (t *tx) unindexWorker(w *Worker) {
-	if w == nil {
+// sameWorkerPlace tells whether two versions of a worker have the same entries in the indexes by address and host.
+func sameWorkerPlace(old, w *Worker) bool {
+	return old != nil && w != nil && old.Live() && w.Live() && old.Address == w.Address && old.ID == w.ID
+}
+
+// sameFreeKey tells whether two versions of a worker stand at the same place among those that take work.
+func sameFreeKey(old, w *Worker) bool {
+	return old != nil && w != nil && old.takesWork() && w.takesWork() && old.CoresFree() == w.CoresFree() && old.ID == w.ID
+}
+
+func (t *tx) unindexWorker(old, w *Worker) {
+	if old == nil {
 		return
 	}
-	t.digest.subtract(w.sum)
-	t.totals.countWorker(w, -1)
-	if w.Live() {
-		t.tables.workerByAddress.del(addressKey(w.Address))
-		t.tables.workerByHost.del(hostKey(w.Address.Host, w.ID))
-	} else {
-		t.tables.deadByHostPort.del(pairKey(w.HostPort(), w.ID))
+	t.digest.subtract(old.sum)
+	t.totals.countWorker(old, -1)
+	switch {
+	case sameWorkerPlace(old, w):
+	case old.Live():
+		t.tables.workerByAddress.del(addressKey(old.Address))
+		t.tables.workerByHost.del(hostKey(old.Address.Host, old.ID))
+	default:
+		t.tables.deadByHostPort.del(pairKey(old.HostPort(), old.ID))
 	}
-	if w.takesWork() {
-		t.tables.free.del(freeKey(w))
+	if old.takesWork() && !sameFreeKey(old, w) {
+		t.tables.free.del(freeKey(old))
 	}
 }
 
@@ -244,10 +256,12 @@ func (t *tx) indexWorker(old, w *Worker) {
 	t.digest.add(w.sum)
 	t.totals.countWorker(w, 1)
 	t.tables.workers.set(idKey(w.ID), w)
-	if w.Live() {
+	switch {
+	case sameWorkerPlace(old, w):
+	case w.Live():
 		t.tables.workerByAddress.set(addressKey(w.Address), w.ID)
 		t.tables.workerByHost.set(hostKey(w.Address.Host, w.ID), w.ID)
-	} else {
+	default:
 		t.tables.deadByHostPort.set(pairKey(w.HostPort(), w.ID), w.ID)
 	}
 	if w.takesWork() {
@@ -255,20 +269,30 @@ func (t *tx) indexWorker(old, w *Worker) {
 	}
 }
 
-func (t *tx) unindexApp(a *Application) {
-	if a == nil {
+// sameAppPlace tells whether two versions of an application have the same entries in the queue and by driver.
+func sameAppPlace(old, a *Application) bool {
+	return old != nil && a != nil && !old.State.Finished() && !a.State.Finished() && old.Driver == a.Driver &&
+		old.Number == a.Number && old.ID == a.ID
+}
+
+func (t *tx) unindexApp(old, a *Application) {
+	if old == nil {
 		return
 	}
-	t.digest.subtract(a.sum)
-	t.totals.countApp(a, -1)
-	if a.State.Finished() {
-		t.tables.completed.del(numberKey(a.CompletedSeq))
+	t.digest.subtract(old.sum)
+	t.totals.countApp(old, -1)
+	same := sameAppPlace(old, a)
+	switch {
+	case same:
+	case old.State.Finished():
+		t.tables.completed.del(numberKey(old.CompletedSeq))
 		return
+	default:
+		t.tables.appByDriver.del(addressKey(old.Driver))
+		t.tables.queue.del(numberKey(old.Number))
 	}
-	t.tables.appByDriver.del(addressKey(a.Driver))
-	t.tables.queue.del(numberKey(a.Number))
-	if wantsExecutors(a) {
-		t.tables.wanting.del(numberKey(a.Number))
+	if wantsExecutors(old) && !(same && wantsExecutors(a)) {
+		t.tables.wanting.del(numberKey(old.Number))
 	}
 }
 
@@ -283,13 +307,17 @@ func (t *tx) indexApp(old, a *Application) {
 	t.digest.add(a.sum)
 	t.totals.countApp(a, 1)
 	t.tables.apps.set(idKey(a.ID), a)
-	if a.State.Finished() {
+	same := sameAppPlace(old, a)
+	switch {
+	case same:
+	case a.State.Finished():
 		t.tables.completed.set(numberKey(a.CompletedSeq), a.ID)
 		return
+	default:
+		t.tables.appByDriver.set(addressKey(a.Driver), a.ID)
+		t.tables.queue.set(numberKey(a.Number), a.ID)
 	}
-	t.tables.appByDriver.set(addressKey(a.Driver), a.ID)
-	t.tables.queue.set(numberKey(a.Number), a.ID)
-	if wantsExecutors(a) {
+	if wantsExecutors(a) && !(same && wantsExecutors(old)) {
 		t.tables.wanting.set(numberKey(a.Number), a.ID)
 	}
 }

@@ -66,8 +66,8 @@ func (a *adapter) Apply(l *raft.Log) any { return a.ApplyBatch([]*raft.Log{l})[0
 // ApplyBatch implements raft.BatchingFSM.
 func (a *adapter) ApplyBatch(logs []*raft.Log) []any {
 	out := make([]any, len(logs))
-	done := make([]Applied, 0, len(logs))
-	machine := a.machine.Load()
+	entries := make([]fsm.Entry, 0, len(logs))
+	places := make([]int, 0, len(logs)) // of the entries in out
 	began := time.Now()
 	for i, l := range logs {
 		if a.halted.Load() {
@@ -77,34 +77,46 @@ func (a *adapter) ApplyBatch(logs []*raft.Log) []any {
 		if l.Type != raft.LogCommand || l.Index <= a.applied {
 			continue // configurations are raft's; what a restarted raft replays is applied already
 		}
-		data, err := raftstore.Unseal(l.Data)
+		cmd, err := decodeEntry(l)
 		if err != nil {
-			a.halt(raftstore.DamagedEntry(l.Index, err))
+			a.halt(err)
 			out[i] = errHalted
 			continue
 		}
-		cmd, err := fsm.DecodeCommand(data)
-		if err != nil {
-			a.halt(fmt.Errorf("log entry %d of term %d cannot be applied: %w; install a release that knows it", l.Index, l.Term, err))
-			out[i] = errHalted
-			continue
-		}
-		r := machine.Apply(l.Index, l.Term, cmd)
-		a.applied = l.Index
-		out[i] = r
-		done = append(done, Applied{Index: l.Index, Term: l.Term, Cmd: cmd, Result: r})
-		if cmd.Type() == fsm.TypeCheckDigest {
-			a.digested(l.Index, l.Term, machine.View().Digest().String())
+		entries, places = append(entries, fsm.Entry{Index: l.Index, Term: l.Term, Cmd: cmd}), append(places, i)
+	}
+	if len(entries) == 0 {
+		return out
+	}
+	results := a.machine.Load().ApplyBatch(entries)
+	a.applied = entries[len(entries)-1].Index
+	done := make([]Applied, len(entries))
+	for i, e := range entries {
+		out[places[i]] = results[i]
+		done[i] = Applied{Index: e.Index, Term: e.Term, Cmd: e.Cmd, Result: results[i]}
+		if report, ok := results[i].Value.(fsm.DigestReport); ok {
+			a.digested(e.Index, e.Term, report.Digest.String())
 		}
 	}
-	if len(done) > 0 {
-		a.publish()
-		if a.hooks.Measured != nil {
-			a.hooks.Measured(time.Since(began))
-		}
-		a.hooks.Applied(done)
+	a.publish()
+	if a.hooks.Measured != nil {
+		a.hooks.Measured(time.Since(began))
 	}
+	a.hooks.Applied(done)
 	return out
+}
+
+// decodeEntry reads the command of a log entry; the error says what to do.
+func decodeEntry(l *raft.Log) (fsm.Command, error) {
+	data, err := raftstore.Unseal(l.Data)
+	if err != nil {
+		return nil, raftstore.DamagedEntry(l.Index, err)
+	}
+	cmd, err := fsm.DecodeCommand(data)
+	if err != nil {
+		return nil, fmt.Errorf("log entry %d of term %d cannot be applied: %w; install a release that knows it", l.Index, l.Term, err)
+	}
+	return cmd, nil
 }
 
 // Snapshot implements raft.FSM in O(1).

@@ -205,6 +205,39 @@ func TestOldViewsDoNotChange(t *testing.T) {
 	})
 }
 
+// TestRandomBatches: entries applied together do what they do one by one, refused ones among them included.
+func TestRandomBatches(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		single, batched := fsm.NewMachine(), fsm.NewMachine()
+		index := uint64(0)
+		for range rapid.IntRange(1, 12).Draw(t, "batches") {
+			var entries []fsm.Entry
+			var want []fsm.Result
+			for range rapid.IntRange(0, 12).Draw(t, "length") {
+				index++
+				cmd := fsmtest.Command(single.View()).Draw(t, "command")
+				entries = append(entries, fsm.Entry{Index: index, Term: 1, Cmd: throughTheLog(t, cmd)})
+				want = append(want, single.Apply(index, 1, cmd))
+			}
+			before := batched.View()
+			old := before.Digest()
+			got := batched.ApplyBatch(entries)
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), sameText); diff != "" {
+				t.Fatalf("results differ:\n%s", diff)
+			}
+			if before.Digest() != old || fsm.RecomputeDigest(before) != old {
+				t.Fatal("the batch changed a view that was taken before it")
+			}
+			if err := errors.Join(fsm.Check(before), fsm.Check(batched.View())); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(snapshot(t, batched), snapshot(t, single)) {
+				t.Fatal("the states differ")
+			}
+		}
+	})
+}
+
 // TestBatchOrSingle: a batch of decisions has the effect of its parts, one by one.
 func TestBatchOrSingle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
