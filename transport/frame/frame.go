@@ -71,3 +71,21 @@ func Append(dst []byte, f Frame) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(f.Body)))
 	return append(dst, f.Body...)
 }
+
+// BeginRequest appends a frame of type RPCRequest or OneWayMessage up to the content of its RequestMessage. The caller
+// appends the content and then calls EndRequest.
+func BeginRequest(dst []byte, t Type, id int64, r Request) []byte {
+	r.Content = nil
+	return AppendRequest(Append(dst, Frame{Type: t, RequestID: id}), r)
+}
+
+// EndRequest completes the frame that BeginRequest began at b[start].
+func EndRequest(b []byte, start int) {
+	header := requestHeader
+	if Type(b[start+lengthSize]) == OneWayMessage {
+		header = oneWayHeader
+	}
+	size := len(b) - start
+	binary.BigEndian.PutUint64(b[start:], uint64(size))
+	binary.BigEndian.PutUint32(b[start+header-4:], uint32(size-header))
+}

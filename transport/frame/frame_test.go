@@ -282,3 +282,22 @@ func FuzzParseRequest(f *testing.F) {
 		}
 	})
 }
+
+func TestBeginAndEndRequestMakeTheSameFrame(t *testing.T) {
+	from, to := Address{Host: "127.0.0.1", Port: 7077}, Address{Host: "worker", Port: 1}
+	for _, typ := range []Type{RPCRequest, OneWayMessage} {
+		id := int64(0)
+		if typ == RPCRequest {
+			id = 42
+		}
+		for _, content := range []string{"", "x", strings.Repeat("long", 1000)} {
+			r := Request{Sender: &from, Receiver: &to, Endpoint: "Worker", Content: []byte(content)}
+			want := Append([]byte("before"), Frame{Type: typ, RequestID: id, Body: AppendRequest(nil, r)})
+			got := append(BeginRequest([]byte("before"), typ, id, r), content...)
+			EndRequest(got, len("before"))
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s with %d bytes: %q, want %q", typ, len(content), got, want)
+			}
+		}
+	}
+}

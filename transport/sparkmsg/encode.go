@@ -7,10 +7,13 @@ import (
 	"raftmaster/transport/javaser"
 )
 
-// Encode encodes msg as a peer of family fam writes and reads it. It fails with *UnsupportedError if the family does
-// not have the message or msg lacks a description, and with *PayloadTooLargeError. Boolean is encoded the same for
+// Encode encodes msg as a peer of family fam writes and reads it; see Append.
+func Encode(msg Message, fam Family) ([]byte, error) { return Append(nil, msg, fam) }
+
+// Append appends msg to dst as a peer of family fam writes and reads it. It fails with *UnsupportedError if the family
+// does not have the message or msg lacks a description, and with *PayloadTooLargeError. Boolean is encoded the same for
 // every family, FamilyUnknown included.
-func Encode(msg Message, fam Family) ([]byte, error) {
+func Append(dst []byte, msg Message, fam Family) ([]byte, error) {
 	if fam >= familyEnd {
 		fam = FamilyUnknown
 	}
@@ -20,16 +23,28 @@ func Encode(msg Message, fam Family) ([]byte, error) {
 		}
 		fam = FamilyA
 	}
+	if out, ok := appendForm(dst, msg, fam); ok {
+		return out, nil
+	}
+	return encodeGraph(dst, msg, fam)
+}
+
+// encodeGraph appends msg by way of its object graph.
+func encodeGraph(dst []byte, msg Message, fam Family) ([]byte, error) {
 	b := &builder{cat: loadCatalogues().of[fam], message: msg.MessageName()}
 	root := b.build(msg)
 	if b.err != nil {
 		return nil, b.err
 	}
-	out, err := javaser.Append(make([]byte, 0, 2048), root, limits)
+	if dst == nil {
+		dst = make([]byte, 0, 2048)
+	}
+	start := len(dst)
+	out, err := javaser.Append(dst, root, limits)
 	if err != nil {
 		return nil, fmt.Errorf("sparkmsg: %s for family %s: %w", b.message, fam, err)
 	}
-	if len(out) > MaxPayload {
+	if len(out)-start > MaxPayload {
 		if err := checkPayload(msg); err != nil {
 			return nil, err
 		}

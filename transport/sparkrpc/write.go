@@ -167,16 +167,7 @@ func (c *Conn) encode(b *batch, p *peer) {
 		it := &b.items[i]
 		m := mark{start: len(b.buf), end: len(b.buf)}
 		if it.ask == nil || !it.ask.finished.Load() {
-			content, err := sparkmsg.Encode(it.msg, it.fam)
-			switch {
-			case err != nil:
-				m.err = err
-			case it.ask != nil:
-				m.id = requestID()
-				b.buf = c.e.appendRequest(b.buf, frame.RPCRequest, m.id, &p.addr, it.endpoint, content)
-			default:
-				b.buf = c.e.appendRequest(b.buf, frame.OneWayMessage, 0, &p.addr, it.endpoint, content)
-			}
+			m.id, m.err = c.e.appendPush(b, p, it)
 			if m.end = len(b.buf); m.end > m.start {
 				b.ends = append(b.ends, m.end)
 			}
@@ -186,6 +177,24 @@ func (c *Conn) encode(b *batch, p *peer) {
 			return
 		}
 	}
+}
+
+// appendPush appends the frame of a message to a batch; after an error the batch is as it was. id is that of an ask.
+func (e *Endpoint) appendPush(b *batch, p *peer, it *push) (id int64, err error) {
+	t := frame.OneWayMessage
+	if it.ask != nil {
+		t, id = frame.RPCRequest, requestID()
+	}
+	start := len(b.buf)
+	head := frame.BeginRequest(b.buf, t, id, frame.Request{Sender: &e.cfg.Self, Receiver: &p.addr, Endpoint: it.endpoint})
+	buf, err := sparkmsg.Append(head, it.msg, it.fam)
+	if err != nil {
+		b.buf = head[:start]
+		return 0, err
+	}
+	frame.EndRequest(buf, start)
+	b.buf = buf
+	return id, nil
 }
 
 // written takes from the outbox what was handed to the connection, and lets go of the rest. A message of which one byte
