@@ -97,6 +97,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out = h.misdirected(r.URL.Path)
 	case !rt.takes(r.Method):
 		call, out = rt.name, rt.refuse(w, r.Method)
+	case r.Method == http.MethodPost && fromPage(r):
+		call, out = rt.name, h.failure(http.StatusForbidden, "Calls from web pages are refused. A proxy that makes them "+
+			"for its users must drop the headers Origin and Sec-Fetch-Site.")
 	case rt.needsID && id == "":
 		call, out = rt.name, h.failure(http.StatusBadRequest, "Submission ID is missing in "+rt.name+" request.")
 	case len(id) > maxIDBytes:
@@ -108,6 +111,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.opts.Observe != nil {
 		h.opts.Observe(call, out.status)
 	}
+}
+
+// fromPage tells whether a web page makes the call, through the browser of somebody who reaches this port. Browsers send a
+// body of plain text anywhere without asking, so that any page could run a driver here, on a gateway for this machine alone
+// too. They always name the origin of a POST; what is no browser names none.
+func fromPage(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return r.Header.Get("Origin") != "" || (site != "" && site != "none")
 }
 
 // within bounds what the Backend may take for a request, from now on: a body that came slowly is no reason to give up.

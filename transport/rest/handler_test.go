@@ -156,6 +156,32 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 }
 
+// TestWebPagesAreRefused: a page of any site can make the browser of its reader send a submission as plain text, and none may
+// have it run. Reading is for everybody.
+func TestWebPagesAreRefused(t *testing.T) {
+	for _, head := range [][2]string{{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Origin", "http://example.com"},
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "same-origin"}} {
+		for _, call := range []string{"/create", "/kill/driver-1", "/killall", "/clear"} {
+			f := &fake{}
+			r := httptest.NewRequest("POST", base+call, strings.NewReader(minimal))
+			r.Header.Set("Content-Type", "text/plain")
+			r.Header.Set(head[0], head[1])
+			w := httptest.NewRecorder()
+			NewHandler(options(f)).ServeHTTP(w, r)
+			if w.Code != http.StatusForbidden || len(f.asked) > 0 {
+				t.Errorf("%s with %s: %d %s, asked %q", call, head, w.Code, w.Body, f.asked)
+			}
+		}
+		r := httptest.NewRequest("GET", base+"/status/driver-1", nil)
+		r.Header.Set(head[0], head[1])
+		w := httptest.NewRecorder()
+		NewHandler(options(&fake{})).ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			t.Errorf("status with %s: %d", head, w.Code)
+		}
+	}
+}
+
 // TestRefusedByTheLeader: Spark answers 200 with success false; exceptions of a driver are shown.
 func TestRefusedByTheLeader(t *testing.T) {
 	f := &fake{submit: Submitted{Message: "no."}, status: DriverStatus{Found: true, State: "ERROR", Exception: "java.io.IOException: gone"}}

@@ -2,14 +2,16 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"raftmaster/transport/sparkmsg"
 )
 
 // Classes that Spark names at the beginning of its answers to malformed requests.
@@ -75,7 +77,27 @@ func decodeRequest(body []byte) (*request, error) {
 		}
 	}
 	slices.Sort(req.unknown)
+	if n := req.leastBytes(); n > sparkmsg.MaxPayload {
+		return nil, invalidField("The driver would have at least %d bytes, at most %d are allowed.", n, sparkmsg.MaxPayload)
+	}
 	return req, req.validate()
+}
+
+// leastBytes is what the driver description will have at least: every text is written with a head of three bytes. To know it
+// before the description is built keeps a body of a great many short texts from taking a hundred times its own size.
+func (req *request) leastBytes() int {
+	const head = 3
+	n := head + len(req.AppResource) + head + len(req.MainClass)
+	for _, s := range req.AppArgs {
+		n += head + len(s)
+	}
+	for k, v := range req.SparkProperties {
+		n += head + len("-D") + len(k) + len("=") + len(v)
+	}
+	for k, v := range req.EnvironmentVariables {
+		n += head + len(k) + head + len(v)
+	}
+	return n
 }
 
 var knownFields = []string{"action", "message", "clientSparkVersion", "appResource", "mainClass", "appArgs", "sparkProperties", "environmentVariables"}
@@ -135,10 +157,10 @@ func textField(raw map[string]json.RawMessage, name string) (string, bool, error
 		return "", false, nil
 	}
 	s, err := scalar(v)
-	if err != nil {
-		return "", false, malformed(inputException, "'"+name+"' must be a text")
+	if errors.Is(err, errNoScalar) {
+		err = malformed(inputException, "'"+name+"' must be a text")
 	}
-	return s, true, nil
+	return s, err == nil, err
 }
 
 func textMap(raw map[string]json.RawMessage, name string) (map[string]string, bool, error) {
@@ -153,10 +175,10 @@ func textMap(raw map[string]json.RawMessage, name string) (map[string]string, bo
 	out := make(map[string]string, len(m))
 	for key, e := range m {
 		s, err := scalar(e)
-		if err != nil || isNull(e) {
-			return nil, false, malformed(inputException, "'"+name+"' must hold texts only, and does not for "+strconv.Quote(clip(key)))
+		if errors.Is(err, errNoScalar) || isNull(e) {
+			err = malformed(inputException, "'"+name+"' must hold texts only, and does not for "+strconv.Quote(clip(key)))
 		}
-		if err := checkText(key); err != nil {
+		if err = cmp.Or(err, checkText(key)); err != nil {
 			return nil, false, err
 		}
 		out[key] = s
@@ -176,8 +198,11 @@ func textList(raw map[string]json.RawMessage, name string) ([]string, error) {
 	out := make([]string, 0, len(l))
 	for i, e := range l {
 		s, err := scalar(e)
-		if err != nil || isNull(e) {
-			return nil, malformed(inputException, fmt.Sprintf("'%s' must hold texts only, and does not at place %d", name, i))
+		if errors.Is(err, errNoScalar) || isNull(e) {
+			err = malformed(inputException, fmt.Sprintf("'%s' must hold texts only, and does not at place %d", name, i))
+		}
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, s)
 	}
@@ -188,24 +213,23 @@ func isNull(v json.RawMessage) bool { return bytes.Equal(bytes.TrimSpace(v), []b
 
 var errNoScalar = errors.New("no text, number or boolean")
 
+// scalar reads one value of a body that has been decoded, so that its form is known to be right. A body may hold hundreds of
+// thousands of them: a decoder for each would take hundreds of MiB.
 func scalar(v json.RawMessage) (string, error) {
-	dec := json.NewDecoder(bytes.NewReader(v))
-	dec.UseNumber()
-	var any any
-	if err := dec.Decode(&any); err != nil && !errors.Is(err, io.EOF) {
+	v = bytes.TrimSpace(v)
+	switch {
+	case len(v) == 0 || isNull(v):
+		return "", nil
+	case v[0] == '{' || v[0] == '[':
+		return "", errNoScalar
+	case v[0] != '"':
+		return string(v), nil // a number or a boolean, as it is written
+	}
+	var s string
+	if err := json.Unmarshal(v, &s); err != nil {
 		return "", err
 	}
-	switch x := any.(type) {
-	case string:
-		return x, checkText(x)
-	case json.Number:
-		return x.String(), nil
-	case bool:
-		return strconv.FormatBool(x), nil
-	case nil:
-		return "", nil
-	}
-	return "", errNoScalar
+	return s, checkText(s)
 }
 
 // checkText refuses NUL, which can be in no argument, variable or property of a process.

@@ -2,11 +2,14 @@ package rest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"raftmaster/transport/sparkmsg"
 )
 
 // TestRefusedRequests: every mistake is a 400 that begins as Spark's and says what is wrong.
@@ -34,7 +37,10 @@ func TestRefusedRequests(t *testing.T) {
 		{"properties are a list", with(`"sparkProperties":{}`, `"sparkProperties":[]`), "Malformed request: " + inputException, "must be an object"},
 		{"property is a list", prop(`"a":[]`), "Malformed request: " + inputException, `"a"`},
 		{"property is null", prop(`"a":null`), "Malformed request: " + inputException, `"a"`},
-		{"NUL", prop(`"a":"\u0000"`), "Malformed request: " + inputException, ""},
+		{"NUL", prop(`"a":"\u0000"`), "Malformed request: " + inputException, "NUL"},
+		{"NUL in a name", prop(`"a\u0000":"b"`), "Malformed request: " + inputException, "NUL"},
+		{"NUL in the class", with("a.Main", `a\u0000`), "Malformed request: " + inputException, "NUL"},
+		{"NUL in an argument", with("{", `{"appArgs":["\u0000"],`), "Malformed request: " + inputException, "NUL"},
 		{"args are a text", with("{", `{"appArgs":"x",`), "Malformed request: " + inputException, "must be a list"},
 		{"arg is null", with("{", `{"appArgs":["a",null],`), "Malformed request: " + inputException, "at place 1"},
 		{"supervise", prop(`"spark.driver.supervise":"yes"`), validation, "'spark.driver.supervise' expected boolean value: actual was 'yes'"},
@@ -59,6 +65,34 @@ func TestRefusedRequests(t *testing.T) {
 			t.Errorf("%s: the request is repeated: %q", c.name, text)
 		}
 	}
+}
+
+// TestMoreThanADriverMayHave: what can never be stored is refused before a driver is built of it, whether it is one long text
+// or a great many short ones.
+func TestMoreThanADriverMayHave(t *testing.T) {
+	for name, body := range map[string]string{
+		"one text":        strings.Replace(minimal, "a.Main", strings.Repeat("x", sparkmsg.MaxPayload), 1),
+		"many arguments":  strings.Replace(minimal, "{", `{"appArgs":[""`+strings.Repeat(`,""`, sparkmsg.MaxPayload/3)+`],`, 1),
+		"many properties": strings.Replace(minimal, `"sparkProperties":{}`, `"sparkProperties":{`+manyPairs(sparkmsg.MaxPayload/11)+`}`, 1),
+		"many variables":  strings.Replace(minimal, "{", `{"environmentVariables":{`+manyPairs(sparkmsg.MaxPayload/11)+`},`, 1),
+	} {
+		_, err := decodeRequest([]byte(body))
+		if err == nil || !strings.Contains(err.Error(), "at most 524288 are allowed") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := decodeRequest([]byte(strings.Replace(minimal, "a.Main", strings.Repeat("x", sparkmsg.MaxPayload/2), 1))); err != nil {
+		t.Error(err)
+	}
+}
+
+// manyPairs is the inside of an object of n empty texts.
+func manyPairs(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"%06d":""`, i)
+	}
+	return b.String()[1:]
 }
 
 // TestCoercion: scalars count as texts, as in Jackson; what Spark 4 makes optional may be missing or null.
