@@ -10,9 +10,9 @@ import (
 
 const (
 	defaultBodyBytes = 4 << 20
-	// maxBodiesTogether bounds the request bodies that are held at one time. What a body becomes when it is decoded is a
-	// small multiple of it.
-	maxBodiesTogether = 32 << 20
+	// maxBodiesTogether bounds the request bodies that are held at one time: one of ordinary size for each connection that the
+	// port takes. A body of nothing but very short texts takes twenty times its size while it is decoded.
+	maxBodiesTogether = 16 << 20
 	// firstBodyBytes is the buffer that a body starts with; nearly every submission fits in.
 	firstBodyBytes = 16 << 10
 )
