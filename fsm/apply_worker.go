@@ -219,7 +219,7 @@ func (t *tx) drainWorkers(c DrainWorkers) DrainResult {
 
 func (t *tx) reconcileWorker(c ReconcileWorker) (any, error) {
 	w := t.worker(c.WorkerID)
-	if w == nil || (!w.Live() && !t.reviveAnswering(w)) {
+	if w == nil || (!w.Live() && (c.Unasked || !t.reviveAnswering(w))) {
 		return ReconcileResult{}, nil
 	}
 	result := ReconcileResult{Known: true, Revived: !w.Live()}

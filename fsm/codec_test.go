@@ -47,7 +47,7 @@ func sampleCommands() []fsm.Command {
 		fsm.SetTargets{Meta: meta, AppID: app, Targets: []fsm.ProfileTarget{{Profile: profile, Total: 12}}},
 		fsm.KillExecutors{Meta: meta, AppID: app, IDs: []int{5, 300, 70000}},
 		fsm.ReconcileWorker{Meta: meta, WorkerID: worker, Missing: []fsm.ExecutorKey{key},
-			ReportedDrivers: []string{driver}, MissingDrivers: []string{driver}, RequeueAtMillis: 1767322986123,
+			ReportedDrivers: []string{driver}, MissingDrivers: []string{driver}, RequeueAtMillis: 1767322986123, Unasked: true,
 			Reported: []fsm.ReportedExecutor{{AppID: app, ExecID: 5, ProfileID: 3, Cores: 2, MemoryMB: 2048,
 				State: fsm.ExecutorRunning, Resources: resources}}},
 		fsm.DecommissionWorkers{Meta: meta, IDs: []string{worker}, Notify: true},

@@ -187,6 +187,9 @@ type ReconcileWorker struct {
 	// RequeueAtMillis is the NotBeforeMillis of missing drivers that go back to the queue, because nothing proves that
 	// their launch arrived: now plus one lease, after which no deposed leader can still send it.
 	RequeueAtMillis int64 `codec:",omitempty"`
+	// Unasked: there is no list of the worker's behind this; the leader takes back launches that have not arrived. A DEAD
+	// worker stays DEAD.
+	Unasked bool `codec:",omitempty"`
 }
 
 // DecommissionWorkers marks live workers as DECOMMISSIONED (B-066). Notify adds the message to the worker itself.

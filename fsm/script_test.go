@@ -303,7 +303,8 @@ func (s *script) executorCommand(m fsm.Meta) fsm.Command {
 		return c
 	case "reconcile":
 		c := fsm.ReconcileWorker{Meta: m, WorkerID: s.text("id", ""), Missing: s.keys("missing"), ReportedDrivers: s.drivers("drivers"),
-			MissingDrivers: s.drivers("missing-drivers"), RequeueAtMillis: int64(s.number("requeue-at", 0))}
+			MissingDrivers: s.drivers("missing-drivers"), RequeueAtMillis: int64(s.number("requeue-at", 0)),
+			Unasked: s.has("unasked")}
 		for _, state := range []string{"RUNNING", "LAUNCHING"} {
 			for _, k := range s.keys(strings.ToLower(state)) {
 				c.Reported = append(c.Reported, fsm.ReportedExecutor{AppID: k.AppID, ExecID: k.ExecID, State: s.executorState(state)})

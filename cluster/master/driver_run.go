@@ -109,7 +109,7 @@ func (c *Core) watchDriver(w *workerSoft, id string, l *launch, patience time.Du
 // requeueDriver puts a driver whose launch was certainly not sent, or not received, back to the queue.
 func (c *Core) requeueDriver(workerID, driverID string, at time.Time) {
 	c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: workerID, MissingDrivers: []string{driverID},
-		RequeueAtMillis: at.UnixMilli()}, func(fsm.Result) { c.needPlan() }, nil)
+		RequeueAtMillis: at.UnixMilli(), Unasked: true}, func(fsm.Result) { c.needPlan() }, nil)
 }
 
 // driverChanged handles DriverStateChanged (B-137). It is one-way: what is not committed is proposed again as long as

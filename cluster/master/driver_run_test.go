@@ -445,3 +445,22 @@ func TestS37_DriverThatEndedWithoutALeader(t *testing.T) {
 		t.Errorf("%d cores are booked, want 2", used)
 	}
 }
+
+// A launch that finds no connection is taken back. Where the worker has been removed meanwhile, that is no word of the
+// worker's and does not bring it back.
+func TestS19_LaunchThatIsTakenBackRevivesNobody(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.held = true
+	w.core.Ask(nil, nil, &sparkmsg.RequestSubmitDriver{DriverDescription: bound(t, driverDesc(), sparkmsg.FamilyE)},
+		func(sparkmsg.Message, error) {})
+	w.core.Applied(w.commit(w.take()...)) // the submission; its placement is on the way
+	w.net.reach[fw.addr] = ProbeRefused
+	fw.close() // the removal of the worker is proposed behind the placement
+	behind := w.take()
+	w.core.Applied(w.commit(behind[0]))
+	w.queue = append(behind[1:], w.queue...)
+	w.held = false
+	w.settle()
+	fw.wantState(fsm.WorkerDead)
+}

@@ -120,7 +120,7 @@ func (c *Core) sendLaunch(e *fsm.LaunchExecutor) bool {
 		// What waits for a connection may reach another process at the worker's address, which would run it.
 		c.log.Warn("an executor is not launched: its worker has lost its connection", "app_id", e.AppID, "executor_id", e.ExecID, "worker_id", w.id)
 		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: w.id,
-			Missing: []fsm.ExecutorKey{{AppID: e.AppID, ExecID: e.ExecID}}}, func(fsm.Result) {}, nil)
+			Missing: []fsm.ExecutorKey{{AppID: e.AppID, ExecID: e.ExecID}}, Unasked: true}, func(fsm.Result) {}, nil)
 		return false
 	}
 	if c.dropped {
@@ -132,7 +132,7 @@ func (c *Core) sendLaunch(e *fsm.LaunchExecutor) bool {
 		// worker's next list, ends the executor.
 		c.log.Error("an executor was booked that cannot be launched", "app_id", e.AppID, "executor_id", e.ExecID, "worker_id", e.Worker.ID, "error", err)
 		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: e.Worker.ID,
-			Missing: []fsm.ExecutorKey{{AppID: e.AppID, ExecID: e.ExecID}}}, func(fsm.Result) {}, nil)
+			Missing: []fsm.ExecutorKey{{AppID: e.AppID, ExecID: e.ExecID}}, Unasked: true}, func(fsm.Result) {}, nil)
 		return false
 	}
 	c.log.Info(fmt.Sprintf("Launching executor %s/%d on worker %s", e.AppID, e.ExecID, e.Worker.ID))

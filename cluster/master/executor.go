@@ -133,7 +133,7 @@ func (c *Core) launchOverdue(workerID string, key fsm.ExecutorKey) {
 	l := w.launches[key]
 	if !e.Delivered || e.State == fsm.ExecutorDecommissioned || l == nil || !w.beatAt.After(l.at) {
 		c.log.Warn("a launch was never received or was refused; it is ended", "app_id", key.AppID, "executor_id", key.ExecID, "worker_id", workerID)
-		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: workerID, Missing: []fsm.ExecutorKey{key}},
+		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: workerID, Missing: []fsm.ExecutorKey{key}, Unasked: true},
 			func(fsm.Result) { c.needPlan() }, nil)
 		return
 	}

@@ -103,7 +103,8 @@ func (g *generator) receivedOrMissing() fsm.Command {
 	if g.bool("received") {
 		return fsm.LaunchReceipts{Meta: g.meta(), WorkerID: d.WorkerID, Drivers: []string{d.ID}}
 	}
-	return fsm.ReconcileWorker{Meta: g.meta(), WorkerID: d.WorkerID, MissingDrivers: []string{d.ID}, RequeueAtMillis: 1 + int64(g.intn(0, 500_000, "requeue at"))}
+	return fsm.ReconcileWorker{Meta: g.meta(), WorkerID: d.WorkerID, MissingDrivers: []string{d.ID}, RequeueAtMillis: 1 + int64(g.intn(0, 500_000, "requeue at")),
+		Unasked: g.bool("unasked")}
 }
 
 // reconcileDrivers adds a worker's list of drivers, and what it lacks.
