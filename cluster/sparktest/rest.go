@@ -25,6 +25,10 @@ type Submission struct {
 	WorkerHostPort string `json:"workerHostPort"`
 }
 
+// restClient waits longer than client: the first answer of Spark's own gateway
+// takes seconds on a loaded machine.
+var restClient = &http.Client{Timeout: 30 * time.Second, Transport: client.Transport}
+
 // RESTAddress is host:port of the submission gateway.
 func (m *Master) RESTAddress() string { return net.JoinHostPort(m.Host, strconv.Itoa(masterREST)) }
 
@@ -56,7 +60,7 @@ func (m *Master) REST(method, route string, body any) (int, Submission, error) {
 		return 0, answer, err
 	}
 	request.Header.Set("Content-Type", "application/json;charset=utf-8")
-	response, err := client.Do(request)
+	response, err := restClient.Do(request)
 	if err != nil {
 		return 0, answer, err
 	}
