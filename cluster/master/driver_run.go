@@ -31,7 +31,10 @@ func (c *Core) sendDriver(e *fsm.LaunchDriver) bool {
 	case w == nil || !c.deps.Network.Attached(w.addr):
 		// What waits for a connection may reach another process at the worker's address, which would run it.
 		c.log.Warn("a driver is not launched: its worker has lost its connection", "driver_id", e.DriverID, "worker_id", e.Worker.ID)
-		c.requeueDriver(e.Worker.ID, e.DriverID, c.now())
+		if w != nil {
+			w.drivers[e.DriverID] = &launch{unsent: true} // where that is not committed, the worker's next list puts it back
+		}
+		c.takeBackLaunch(e.Worker.ID, e.DriverID)
 		return false
 	case c.dropped:
 		w.drivers[e.DriverID] = &launch{unsent: true}
@@ -106,10 +109,16 @@ func (c *Core) watchDriver(w *workerSoft, id string, l *launch, patience time.Du
 	})
 }
 
-// requeueDriver puts a driver whose launch was certainly not sent, or not received, back to the queue.
-func (c *Core) requeueDriver(workerID, driverID string, at time.Time) {
-	c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: workerID, MissingDrivers: []string{driverID},
-		RequeueAtMillis: at.UnixMilli(), Unasked: true}, func(fsm.Result) { c.needPlan() }, nil)
+// takeBackLaunch puts a driver whose launch was not sent back to the queue.
+func (c *Core) takeBackLaunch(workerID, driverID string) {
+	cmd := fsm.ReconcileWorker{Meta: c.meta(), WorkerID: workerID, MissingDrivers: []string{driverID},
+		RequeueAtMillis: c.now().UnixMilli(), Unasked: true}
+	c.propose("ReconcileWorker", cmd, func(fsm.Result) {
+		if w := c.workers[workerID]; w != nil {
+			c.forgetDriverLaunch(w, driverID)
+		}
+		c.needPlan()
+	}, nil)
 }
 
 // driverChanged handles DriverStateChanged (B-137). It is one-way: what is not committed is proposed again as long as

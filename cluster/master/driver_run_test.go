@@ -464,3 +464,24 @@ func TestS19_LaunchThatIsTakenBackRevivesNobody(t *testing.T) {
 	w.settle()
 	fw.wantState(fsm.WorkerDead)
 }
+
+// Where taking a launch back cannot be committed, the worker's next list puts the driver back to the queue.
+func TestS19_UncommittedReturnToTheQueueIsMadeGoodByTheNextList(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.held = true
+	id := ""
+	w.core.Ask(nil, nil, &sparkmsg.RequestSubmitDriver{DriverDescription: bound(t, driverDesc(), sparkmsg.FamilyE)},
+		func(m sparkmsg.Message, _ error) { id = *m.(*sparkmsg.SubmitDriverResponse).DriverID })
+	w.core.Applied(w.commit(w.take()...)) // the submission; its placement is on the way
+	w.net.attached[fw.addr] = false
+	w.core.Applied(w.commit(w.take()...))
+	w.fail(errors.New("the log cannot be written"))
+	w.held = false
+	w.wantDriver(id, fsm.DriverStateRunning)
+	fw.register()
+	fw.latestDrivers()
+	w.advance(time.Second)
+	w.wantDriver(id, fsm.DriverStateRunning)
+	wantLen(t, "launches", fw.driverLaunches(), 1)
+}
