@@ -166,11 +166,7 @@ func (c *Core) proposeDriverEnd(cmd fsm.DriverChanged, exception *sparkmsg.Excep
 		c.event("driver", cmd.DriverID, detail)
 		c.keepException(cmd.DriverID, exception)
 		c.needPlan()
-	}, func(err error) {
-		if c.leader && !refusal(err) {
-			c.after(planRetry, func() { c.proposeDriverEnd(cmd, exception) })
-		}
-	})
+	}, c.again(func() { c.proposeDriverEnd(cmd, exception) }))
 }
 
 // keepException remembers an exception as it came; the text alone is replicated.

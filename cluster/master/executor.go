@@ -134,7 +134,7 @@ func (c *Core) launchOverdue(workerID string, key fsm.ExecutorKey) {
 	if !e.Delivered || e.State == fsm.ExecutorDecommissioned || l == nil || !w.beatAt.After(l.at) {
 		c.log.Warn("a launch was never received or was refused; it is ended", "app_id", key.AppID, "executor_id", key.ExecID, "worker_id", workerID)
 		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: workerID, Missing: []fsm.ExecutorKey{key}, Unasked: true},
-			func(fsm.Result) { c.needPlan() }, nil)
+			func(fsm.Result) { c.needPlan() }, c.again(func() { c.launchOverdue(workerID, key) }))
 		return
 	}
 	// Its RUNNING may be held up by the network, or its process be slow to start: a worker that could read the launch lists
@@ -151,7 +151,7 @@ func (c *Core) markIncompatible(workerID string, key fsm.ExecutorKey) {
 		func(fsm.Result) {
 			c.event("app", key.AppID, reason)
 			c.needPlan()
-		}, nil)
+		}, c.again(func() { c.markIncompatible(workerID, key) }))
 }
 
 // watchAgain gives an executor that is slow to start, but listed by its worker, some more time.

@@ -11,6 +11,16 @@ import (
 // helped by more proposals.
 const planRetry = 500 * time.Millisecond
 
+// again gives what to do when a command is not committed that nobody else would ask for once more: fn, after a while. What
+// the state machine refuses it would refuse again.
+func (c *Core) again(fn func()) func(error) {
+	return func(err error) {
+		if c.leader && !refusal(err) {
+			c.after(planRetry, fn)
+		}
+	}
+}
+
 // planState coalesces any number of events into one planning pass, with one plan in flight.
 type planState struct {
 	needed   bool

@@ -289,7 +289,11 @@ func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecut
 			}
 			c.driversLost(res.EndedDrivers)
 			c.reconciled(w, len(res.Killed)+len(res.KilledDrivers), len(res.Ended)+len(res.EndedDrivers))
-		}, nil)
+		}, c.again(func() {
+			if c.workers[w.id] == w {
+				c.awaitWorker(w) // it has said what it runs, and says it again only when it is asked
+			}
+		}))
 }
 
 func (c *Core) reconciled(w *workerSoft, killed, ended int) {

@@ -295,10 +295,14 @@ func (c *Core) workerDecommissioning(conn Conn, families sparkmsg.FamilySet, m *
 		return
 	}
 	c.peerInfo("decommissioning", w.ID, fmt.Sprintf("Decommissioning worker %s on %s:%d", w.ID, w.Host, w.Port))
-	c.propose("DecommissionWorkers", fsm.DecommissionWorkers{Meta: c.meta(), IDs: []string{m.ID}}, func(fsm.Result) {
-		c.event("worker", m.ID, "decommissioned by its own signal")
+	c.proposeDecommission(w.ID)
+}
+
+func (c *Core) proposeDecommission(id string) {
+	c.propose("DecommissionWorkers", fsm.DecommissionWorkers{Meta: c.meta(), IDs: []string{id}}, func(fsm.Result) {
+		c.event("worker", id, "decommissioned by its own signal")
 		c.needPlan() // the freed cores of the applications wait for nobody (G-42)
-	}, nil)
+	}, c.again(func() { c.proposeDecommission(id) }))
 }
 
 // removeWorker declares a worker lost (B-060).

@@ -1,0 +1,61 @@
+package master
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"raftmaster/fsm"
+	"raftmaster/transport/sparkmsg"
+)
+
+// uncommitted lets Raft refuse what an event makes the master propose, and gives it time for another try.
+func (w *world) uncommitted(event func()) {
+	w.t.Helper()
+	w.held = true
+	event()
+	if len(w.queue) == 0 {
+		w.t.Fatal("nothing was proposed")
+	}
+	w.fail(errors.New("too many commands are in flight"))
+	w.held = false
+	w.advance(planRetry + time.Second)
+}
+
+func TestUncommittedDecommissionSignalIsProposedAgain(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.uncommitted(func() { fw.say(&sparkmsg.WorkerDecommissioning{ID: fw.id, WorkerRef: fw.ref()}) })
+	fw.wantState(fsm.WorkerDecommissioned)
+}
+
+// A worker lists what it runs when it is asked, and not again by itself.
+func TestUncommittedListIsAskedForAgain(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	a := w.joinedApp(1, maxCores(1))
+	fw.runAll()
+	fw.register()
+	asked := len(got[*sparkmsg.MasterChanged](w.net, fw.addr))
+	w.uncommitted(func() { fw.latestState() })
+	if len(got[*sparkmsg.MasterChanged](w.net, fw.addr)) == asked {
+		t.Fatal("the worker is not asked for its list again")
+	}
+	fw.schedulerState()
+	if slices.Contains(a.executors(), 0) {
+		t.Error("the executor that the worker does not list is still on its books")
+	}
+}
+
+func TestUncommittedEndOfALaunchThatIsOverdueIsProposedAgain(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.net.receipts[fw.addr] = false
+	a := w.joinedApp(1, maxCores(1))
+	wantLen(t, "launches", fw.launches(), 1)
+	w.uncommitted(func() { w.advance(runningTimeout + time.Second) })
+	if slices.Contains(a.executors(), 0) {
+		t.Error("the executor whose launch was never received is still on the books")
+	}
+}
