@@ -3,6 +3,7 @@ package load
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -176,7 +177,7 @@ func (c *Config) validate() (sparkmsg.Family, error) {
 		return bad("counts must be positive")
 	case c.Cores < 1 || c.MemoryMB < 1 || c.ExecutorMB < 1:
 		return bad("cores and memory must be positive")
-	case c.HeartbeatRate < 0 || c.Duration < 0 || c.Warmup < 0 || c.Timeout < 0 || c.HeartbeatEvery < 0:
+	case math.IsNaN(c.HeartbeatRate) || c.HeartbeatRate < 0 || c.Duration < 0 || c.Warmup < 0 || c.Timeout < 0 || c.HeartbeatEvery < 0:
 		return bad("rates and times must not be negative")
 	}
 	have := map[Phase]bool{}

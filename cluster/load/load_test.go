@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"io"
 	"net/http"
 	"os"
@@ -225,7 +226,11 @@ func TestAWrongConfigurationIsNamed(t *testing.T) {
 		"not known; the phases are": {Masters: m, Phases: []Phase{"dance"}},
 		"phase churn needs apps":    {Masters: m, Phases: []Phase{PhaseWorkers, PhaseChurn}},
 		"must not be negative":      {Masters: m, HeartbeatRate: -1},
+		"rates and times":           {Masters: m, HeartbeatRate: math.NaN()},
 	} {
+		if _, err := FindLeader(context.Background(), cfg); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("FindLeader: %v, want it to say %q", err, want)
+		}
 		if _, err := Run(context.Background(), cfg); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}

@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 
@@ -36,6 +37,7 @@ type fakeMaster struct {
 	finished   []string
 	killed     int
 	drivers    int
+	jobs       map[string]string // ids of drivers by their arguments: the same again is no new one
 }
 
 type fakeApp struct {
@@ -47,7 +49,8 @@ type fakeApp struct {
 
 func newFakeMaster(t testing.TB, fam sparkmsg.Family) *fakeMaster {
 	t.Helper()
-	m := &fakeMaster{t: t, fam: fam, apps: map[string]*fakeApp{}, heartbeats: map[string]int{}, closed: map[frame.Address]bool{}}
+	m := &fakeMaster{t: t, fam: fam, apps: map[string]*fakeApp{}, heartbeats: map[string]int{}, closed: map[frame.Address]bool{},
+		jobs: map[string]string{}}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +159,13 @@ func (m *fakeMaster) Ask(_ *sparkrpc.Conn, in sparkrpc.Inbound, reply func(spark
 		}
 		reply(&sparkmsg.Boolean{Value: true}, nil)
 	case *sparkmsg.RequestSubmitDriver:
+		job := strings.Join(r.DriverDescription.Command.Arguments, " ")
+		if id, again := m.jobs[job]; again {
+			reply(&sparkmsg.SubmitDriverResponse{Success: true, DriverID: &id, Message: "ok"}, nil)
+			return
+		}
 		id := fmt.Sprintf("driver-20200101000000-%04d", m.drivers)
+		m.jobs[job] = id
 		m.drivers++
 		w := m.workers[m.next%len(m.workers)]
 		m.next++

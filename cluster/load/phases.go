@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -346,16 +347,17 @@ func (h *hub) driverPhase(report *Report) error {
 			return err
 		}
 	}
-	content, err := sparkmsg.Encode(&sparkmsg.RequestSubmitDriver{DriverDescription: h.driver()}, h.codec.fam)
-	if err != nil {
-		return err
-	}
 	before := h.drivers.Load()
 	var mu sync.Mutex
 	var ids []string
 	s := h.begin("driver submissions", h.cfg.Drivers)
 	stop := h.watch(s, 0)
-	err = s.each(ctx, h.cfg.Drivers, h.cfg.Window, func(_ int, done func(error)) {
+	err := s.each(ctx, h.cfg.Drivers, h.cfg.Window, func(i int, done func(error)) {
+		content, err := sparkmsg.Encode(&sparkmsg.RequestSubmitDriver{DriverDescription: h.driver(i)}, h.codec.fam)
+		if err != nil {
+			done(err)
+			return
+		}
 		a.ask(content, func(body []byte, err error) {
 			id, err := submitted(body, err)
 			if err == nil {
@@ -404,9 +406,11 @@ func submitted(body []byte, err error) (string, error) {
 	return *m.DriverID, nil
 }
 
-func (h *hub) driver() *sparkmsg.DriverDescription {
+// driver describes the driver of a number. They differ in an argument: a master takes the same description from the same
+// client for the repetition of a question, and answers with the driver that it has.
+func (h *hub) driver(number int) *sparkmsg.DriverDescription {
 	return &sparkmsg.DriverDescription{JarURL: "file:/load.jar", Mem: h.cfg.ExecutorMB, Cores: 1, Command: sparkmsg.Command{
-		MainClass: "org.apache.spark.deploy.worker.DriverWrapper", Arguments: []string{"{{WORKER_URL}}", "{{USER_JAR}}", "Load"},
+		MainClass: "org.apache.spark.deploy.worker.DriverWrapper", Arguments: []string{"{{WORKER_URL}}", "{{USER_JAR}}", "Load", strconv.Itoa(number)},
 		Environment: []sparkmsg.EnvVar{{Name: "SPARK_USER", Value: "load"}},
 	}}
 }

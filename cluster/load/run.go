@@ -181,14 +181,15 @@ func (h *hub) leave() error {
 	return err
 }
 
-// FindLeader returns the address of the master that leads, and does nothing else.
+// FindLeader checks cfg and returns the address of the master that leads, and does nothing else. It waits for one at most
+// cfg.Timeout.
 func FindLeader(ctx context.Context, cfg Config) (leader string, err error) {
-	cfg.Apps, cfg.Phases = 0, []Phase{PhaseWorkers}
 	cfg.setDefaults()
 	fam, err := cfg.validate()
 	if err != nil {
 		return "", err
 	}
+	cfg.Apps, cfg.Phases = 0, []Phase{PhaseWorkers}
 	h, err := newHub(ctx, cfg, fam)
 	if err != nil {
 		return "", err

@@ -81,6 +81,7 @@ func (a *app) load(ctx context.Context, f *loadFlags) error {
 		return err
 	}
 	if f.dryRun {
+		cfg.Timeout = min(cfg.Timeout, a.timeout)
 		leader, err := load.FindLeader(ctx, cfg)
 		if err != nil {
 			return loadError(err)
@@ -170,6 +171,8 @@ func loadError(err error) error {
 		return coded(exitNoLeader, "%w", err)
 	case errors.Is(err, load.ErrTimeout):
 		return coded(exitTimeout, "%w", err)
+	case errors.Is(err, context.Canceled):
+		return coded(exitError, "interrupted; the workers and applications have left")
 	}
 	return coded(exitError, "%w", err)
 }
