@@ -30,6 +30,18 @@ func TestUncommittedDecommissionSignalIsProposedAgain(t *testing.T) {
 	fw.wantState(fsm.WorkerDecommissioned)
 }
 
+// A driver says once that it is done, and is gone before anything can be done about it.
+func TestUncommittedUnregistrationIsProposedAgain(t *testing.T) {
+	w := newWorld(t)
+	a := w.joinedApp(1)
+	w.uncommitted(func() {
+		a.say(&sparkmsg.UnregisterApplication{AppID: a.id})
+		w.net.reach[a.addr] = ProbeFalse
+		a.close()
+	})
+	a.wantState(fsm.AppFinished)
+}
+
 // A worker lists what it runs when it is asked, and not again by itself.
 func TestUncommittedListIsAskedForAgain(t *testing.T) {
 	w := newWorld(t)

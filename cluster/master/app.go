@@ -204,8 +204,10 @@ func (c *Core) finishApplication(id string, state fsm.AppState, reason string) {
 	}
 	c.propose("FinishApplication", fsm.FinishApplication{Meta: c.meta(), AppID: id, State: state, Reason: reason}, func(fsm.Result) {
 		c.appEnded(id, state.String()+": "+reason)
-	}, func(error) {
-		if soft := c.apps[id]; soft != nil {
+	}, func(err error) {
+		if state == fsm.AppFinished { // its driver has said so, and leaves
+			c.again(func() { c.finishApplication(id, state, reason) })(err)
+		} else if soft := c.apps[id]; soft != nil {
 			soft.ending = false // the next look at the clocks tries again
 		}
 	})

@@ -36,7 +36,9 @@ func (c *Core) keepRegistration(reg *registration) {
 		c.peerWarn("registrations kept", "", "too many registrations wait for a leader; this driver has to ask again", "driver", reg.addr.String())
 		return
 	}
-	k := &kept{reg: reg, since: c.now()}
+	held := *reg
+	held.desc = nil // as objects it takes many times what is counted
+	k := &kept{reg: &held, since: c.now()}
 	c.kept[reg.addr] = k
 	c.keptBytes += len(reg.payload)
 	c.after(keepFor, func() { c.forgetKept(k) })
@@ -47,6 +49,17 @@ func (c *Core) dropKept(driver sparkmsg.Address) {
 		delete(c.kept, driver)
 		c.keptBytes -= len(k.reg.payload)
 	}
+}
+
+// takeKept gives a kept registration back, and keeps it no longer; nil when it cannot be read.
+func (c *Core) takeKept(k *kept) *registration {
+	c.dropKept(k.reg.addr)
+	var err error
+	if k.reg.desc, err = sparkmsg.ParseApplicationDescription(k.reg.payload); err != nil {
+		c.log.Error("a kept registration cannot be read", "driver", k.reg.addr.String(), "error", err)
+		return nil
+	}
+	return k.reg
 }
 
 // forgetKept drops this one, and not a later one of the same driver.
@@ -92,8 +105,9 @@ func (c *Core) anotherRegisters(addr sparkmsg.Address, held *fsm.Application) bo
 	if k == nil || !anotherDriver(k.reg, held) {
 		return false
 	}
-	c.dropKept(addr)
-	c.registerAgain(k.reg, held)
+	if reg := c.takeKept(k); reg != nil {
+		c.registerAgain(reg, held)
+	}
 	return true
 }
 
@@ -103,7 +117,8 @@ func (c *Core) registerKept(conn Conn, driver sparkmsg.Address) {
 	if k == nil || k.reg.conn.ID() != conn.ID() {
 		return
 	}
-	c.dropKept(driver)
-	c.log.Info("a driver that registered while nobody led is registered now", "driver", driver.String(), "waited", c.now().Sub(k.since).String())
-	c.proposeApplication(k.reg, false)
+	if reg := c.takeKept(k); reg != nil {
+		c.log.Info("a driver that registered while nobody led is registered now", "driver", driver.String(), "waited", c.now().Sub(k.since).String())
+		c.proposeApplication(reg, false)
+	}
 }

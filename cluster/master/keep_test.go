@@ -175,12 +175,18 @@ func TestS22_LeaderKeepsNothing(t *testing.T) {
 func TestS22_KeptRegistrationsAreBounded(t *testing.T) {
 	w := newStandby(t)
 	for n := range maxKept + 10 {
-		reg := &registration{conn: w.conn(sparkmsg.Address{}), addr: sparkmsg.Address{Host: fmt.Sprintf("d%d", n), Port: 1}, payload: []byte("p")}
+		reg := &registration{conn: w.conn(sparkmsg.Address{}), addr: sparkmsg.Address{Host: fmt.Sprintf("d%d", n), Port: 1},
+			desc: &sparkmsg.ApplicationDescription{}, payload: []byte("p")}
 		w.core.keepRegistration(reg)
 		w.core.keepRegistration(reg)
 	}
 	if len(w.core.kept) != maxKept || w.core.keptBytes != maxKept {
 		t.Errorf("%d registrations, %d bytes are kept", len(w.core.kept), w.core.keptBytes)
+	}
+	for addr, k := range w.core.kept {
+		if k.reg.desc != nil {
+			t.Fatalf("the registration of %s is kept as objects, whose size nobody counts", addr)
+		}
 	}
 	w.core.ConnClosed(sparkmsg.Address{Host: "d0", Port: 1}, true)
 	big := &registration{conn: w.conn(sparkmsg.Address{}), addr: sparkmsg.Address{Host: "big", Port: 1}, payload: []byte(strings.Repeat("x", maxKeptBytes))}
