@@ -69,7 +69,7 @@ func New(opts Options) *Proxy {
 	p := &Proxy{opts: opts}
 	p.proxy = &httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
-		ModifyResponse: rewriteLocation,
+		ModifyResponse: rewriteAnswer,
 		ErrorHandler:   p.failed,
 		ErrorLog:       opts.Log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
 		Transport: &http.Transport{
@@ -155,23 +155,30 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	out.Header.Del("Upgrade") // a stream of its own would escape the limits here
 }
 
-// rewriteLocation leads redirects of the peer back through this master.
-func rewriteLocation(resp *http.Response) error {
-	t := resp.Request.Context().Value(targetKey{}).(*proxyTarget)
-	location := resp.Header.Get("Location")
-	if location == "" {
-		return nil
+// rewriteAnswer keeps the peer's pages below their own path: with a service worker above it a peer would answer for this
+// master's pages too, and Clear-Site-Data would empty what the browser holds of them.
+func rewriteAnswer(resp *http.Response) error {
+	resp.Header.Del("Service-Worker-Allowed")
+	resp.Header.Del("Clear-Site-Data")
+	if location := resp.Header.Get("Location"); location != "" {
+		rewriteLocation(resp, location)
 	}
+	return nil
+}
+
+// rewriteLocation leads redirects of the peer back through this master.
+func rewriteLocation(resp *http.Response, location string) {
+	t := resp.Request.Context().Value(targetKey{}).(*proxyTarget)
 	u, err := url.Parse(location)
 	if err != nil {
 		resp.Header.Del("Location")
-		return nil
+		return
 	}
 	if u.Host != "" && (u.Host != t.base.Host || u.Scheme != "" && u.Scheme != t.base.Scheme) {
-		return nil // elsewhere: the browser's own business
+		return // elsewhere: the browser's own business
 	}
 	if u.Host == "" && !strings.HasPrefix(u.Path, "/") {
-		return nil // relative, which stays right
+		return // relative, which stays right
 	}
 	to := t.prefix + strings.TrimPrefix(cmp.Or(u.EscapedPath(), "/"), strings.TrimRight(t.base.EscapedPath(), "/"))
 	if u.RawQuery != "" {
@@ -181,7 +188,6 @@ func rewriteLocation(resp *http.Response) error {
 		to += "#" + u.EscapedFragment()
 	}
 	resp.Header.Set("Location", to)
-	return nil
 }
 
 func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {

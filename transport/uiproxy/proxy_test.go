@@ -39,6 +39,8 @@ func peerPages(t *testing.T) (s *httptest.Server, seen *http.Request) {
 			}
 		default:
 			w.Header().Set("X-Peer", "yes")
+			w.Header().Set("Service-Worker-Allowed", "/")
+			w.Header().Set("Clear-Site-Data", "*")
 			_, _ = io.WriteString(w, "page "+r.URL.RequestURI())
 		}
 	}))
@@ -78,6 +80,9 @@ func TestG69_ReverseProxy(t *testing.T) {
 		"X-Forwarded-Context": "/evil", "Upgrade": "websocket", "Connection": "Upgrade"})
 	if w.Code != 200 || w.Body.String() != "page /logPage/?a=b%2Fc" {
 		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if h := w.Header(); h.Get("Service-Worker-Allowed")+h.Get("Clear-Site-Data") != "" {
+		t.Errorf("the peer reaches beyond its own pages: %v", h)
 	}
 	if w.Header().Get("X-Peer") != "yes" || w.Header().Get("X-Master") != "" {
 		t.Errorf("headers of the answer: %v", w.Header())
