@@ -191,11 +191,7 @@ func (c *cluster) killEverywhere(t *testing.T, id string) {
 func (c *cluster) statusEverywhere(t *testing.T, id, workerID string) {
 	t.Helper()
 	for _, m := range c.masters {
-		began := time.Now()
 		a := m.rest(t, "GET", "status/"+id, "")
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("status on %s took %s", m.cfg.Host, took)
-		}
 		switch lead := c.leader(); {
 		case m == lead && (a.DriverState != "RUNNING" || a.WorkerID != workerID || !strings.HasSuffix(a.WorkerHostPort, fmt.Sprint(":", workerPort))):
 			t.Errorf("status on the leader: %+v", a)
