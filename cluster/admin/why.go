@@ -10,14 +10,15 @@ import (
 	"raftmaster/transport/webui"
 )
 
-// workerLimits are what keeps a worker from taking an executor or a driver, in the order in which it is looked for. The
-// later one is found, the closer a worker is to taking it: the last one that any worker has is what is waited for.
+// workerLimits are what keeps a worker from taking an executor or a driver, in the order in which it is looked for: first
+// what lasts, then what an operator can take back or what passes. The later one is found, the closer a worker is to taking
+// it: the last one that any worker has is what is waited for.
 var workerLimits = []struct{ limit, words, next string }{
+	{webui.LimitRelease, "on another Spark release", "It needs workers of its own Spark release."},
 	{webui.LimitDecommission, "decommissioned", "Start a new worker there: a decommissioned one takes no work for the rest of its life."},
+	{webui.LimitIncompatible, "where such work never came up", "Look at the logs of what was started there; raftctl compat clear WORKER gives the worker another try."},
 	{webui.LimitDrain, "drained by an operator", "raftctl undrain WORKER lets work come again."},
 	{webui.LimitReconcile, "not ready for work from this leader yet (raftctl workers says why)", "This ends by itself, mostly within seconds."},
-	{webui.LimitRelease, "on another Spark release", "It needs workers of its own Spark release."},
-	{webui.LimitIncompatible, "where such work never came up", "Look at the logs of what was started there; raftctl compat clear WORKER gives the worker another try."},
 	{webui.LimitCores, "without enough free cores", "Wait until cores are free, add workers, or ask for fewer cores."},
 	{webui.LimitMemory, "without enough free memory", "Wait until memory is free, add workers, or ask for less memory."},
 	{webui.LimitResources, "without enough free custom resources", "Wait until addresses are free, or add workers that offer them."},
@@ -25,11 +26,11 @@ var workerLimits = []struct{ limit, words, next string }{
 
 // Indexes of workerLimits. none: a worker can take it.
 const (
-	iDecommission = iota
+	iRelease = iota
+	iDecommission
+	iIncompatible
 	iDrain
 	iReconcile
-	iRelease
-	iIncompatible
 	iCores
 	iMemory
 	iResources
@@ -154,10 +155,7 @@ func (o *offer) runs(s *seeker) int {
 
 // limitOf tells what keeps a worker from taking the seeker now: an index of workerLimits, or none.
 func (o *offer) limitOf(s *seeker) int {
-	if o.limit != none {
-		return o.limit
-	}
-	if l := o.runs(s); l != none {
+	if l := min(o.runs(s), o.limit); l != none {
 		return l
 	}
 	switch s.Short(o.coresFree, o.memoryFree, o.w.FreeAddresses) {
@@ -173,17 +171,21 @@ func (o *offer) limitOf(s *seeker) int {
 
 // mayEver tells whether the worker could take the seeker once it is empty, and nothing that passes keeps work away.
 func (o *offer) mayEver(s *seeker) bool {
-	return o.limit != iDecommission && o.runs(s) == none && s.Short(o.cores, o.memory, o.w.AllAddresses) == fsm.Enough
+	return o.mayRun(s) && s.Short(o.cores, o.memory, o.w.AllAddresses) == fsm.Enough
 }
+
+// mayRun tells whether nothing but size and what passes keeps the seeker from the worker.
+func (o *offer) mayRun(s *seeker) bool { return o.limit != iDecommission && o.runs(s) == none }
 
 // judge counts the workers by what keeps them from taking the seeker, and says it in words.
 func (o *offers) judge(s *seeker, out *webui.WhyNeed) {
 	var found [none + 1]int
-	hope := false
+	hope, sized := false, false
 	for i := range o.list {
 		worker := &o.list[i]
 		found[worker.limitOf(s)]++
 		hope = hope || worker.mayEver(s)
+		sized = sized || worker.mayRun(s)
 	}
 	out.Limit = webui.LimitNoWorker
 	var parts []string
@@ -204,7 +206,7 @@ func (o *offers) judge(s *seeker, out *webui.WhyNeed) {
 	}
 	slices.Reverse(parts)
 	out.Text = fmt.Sprintf("no worker can take %s of %s: %s", s.what, s.needs(), strings.Join(parts, ", "))
-	if out.Hopeless = !hope; out.Hopeless && found[iCores]+found[iMemory]+found[iResources] > 0 {
+	if out.Hopeless = !hope; out.Hopeless && sized {
 		out.Text += "; none is large enough even when it is empty"
 	}
 }

@@ -109,6 +109,18 @@ func TestS35_EachLimitOfADriverIsNamed(t *testing.T) {
 			w.worker("worker-2", func(*fsm.RegisterWorker) {})
 			w.n.apply(w.t, fsm.DrainWorkers{Meta: at, IDs: []string{"worker-2"}, On: true})
 		}, webui.LimitCores, "no worker can take the driver of 2 cores and 1024 MiB and 1 gpu: 1 without enough free cores, 1 drained by an operator", false},
+		{"the one worker of its release is drained", func(w *waitingDriver) {
+			w.worker("worker-2", func(r *fsm.RegisterWorker) { r.Families = 0b1 })
+			w.n.apply(w.t, fsm.DrainWorkers{Meta: at, IDs: []string{"worker-1"}, On: true})
+		}, webui.LimitDrain, ": 1 drained by an operator, 1 on another Spark release", false},
+		{"every drained worker is of another release", func(w *waitingDriver) {
+			w.worker("worker-1", func(r *fsm.RegisterWorker) { r.Families = 0b1 })
+			w.n.apply(w.t, fsm.DrainWorkers{Meta: at, IDs: []string{"worker-1"}, On: true})
+		}, webui.LimitRelease, ": 1 on another Spark release", true},
+		{"drained, and too small", func(w *waitingDriver) {
+			w.worker("worker-1", func(r *fsm.RegisterWorker) { r.Cores = 1 })
+			w.n.apply(w.t, fsm.DrainWorkers{Meta: at, IDs: []string{"worker-1"}, On: true})
+		}, webui.LimitDrain, ": 1 drained by an operator; none is large enough even when it is empty", true},
 		{"maxDrivers", func(w *waitingDriver) {
 			w.worker("worker-1", func(r *fsm.RegisterWorker) {
 				r.Resources = []fsm.Resource{{Name: "gpu", Addresses: []string{"0", "1"}}}
