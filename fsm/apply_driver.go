@@ -16,8 +16,11 @@ func (t *tx) submitDriver(c SubmitDriver) (any, error) {
 		checkURL("release", c.Release)); err != nil {
 		return nil, invalid(c, "%w", err)
 	}
-	if t.totals.DriversWaiting >= MaxWaitingDrivers {
+	switch {
+	case t.totals.DriversWaiting >= MaxWaitingDrivers:
 		return nil, ErrTooManyDrivers
+	case t.totals.DriverPayloadBytes+len(c.Payload) > MaxDriverPayloads:
+		return nil, fmt.Errorf("%w: the descriptions of unfinished drivers may have %d bytes together", ErrTooManyDrivers, MaxDriverPayloads)
 	}
 	d := &Driver{SubmittedAtMillis: t.meta.NowMillis, SubmitStamp: c.Stamp, IDPattern: c.IDPattern, Cores: c.Cores,
 		MemoryMB: c.MemoryMB, Supervise: c.Supervise, ResourceReqs: reqs, MainClass: c.MainClass, JarURL: c.JarURL,

@@ -15,7 +15,7 @@ const (
 
 // SubmitDriver adds a driver to the queue (B-134). Its id comes from IDPattern, Meta.Stamp and a counter that never
 // goes back. Resources are not compared with the workers': a driver that fits nowhere waits. Value: DriverSubmitted.
-// Refused with ErrTooManyDrivers when MaxWaitingDrivers wait already (G-60).
+// Refused with ErrTooManyDrivers when MaxWaitingDrivers wait already (G-60), or beyond MaxDriverPayloads.
 type SubmitDriver struct {
 	Meta
 	Cores, MemoryMB   int

@@ -91,3 +91,27 @@ func TestG60_WaitingDriversAreBounded(t *testing.T) {
 		t.Errorf("with room again: %v", r.Err)
 	}
 }
+
+// G-60: descriptions as large as they may be are refused long before there are too many drivers to wait.
+func TestG60_PayloadsOfDriversAreBounded(t *testing.T) {
+	m := fsm.NewMachine()
+	index := uint64(0)
+	apply := func(cmd fsm.Command) fsm.Result { index++; return m.Apply(index, 1, cmd) }
+	meta, payload := fsm.Meta{NowMillis: 1, Stamp: "20260102030405"}, make([]byte, fsm.MaxPayloadBytes)
+	submit := func() fsm.Result { return apply(fsm.SubmitDriver{Meta: meta, Cores: 1, Payload: payload}) }
+	for range fsm.MaxDriverPayloads / fsm.MaxPayloadBytes {
+		if r := submit(); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	if r := submit(); !errors.Is(r.Err, fsm.ErrTooManyDrivers) {
+		t.Fatalf("beyond the limit: %v", r.Err)
+	}
+	apply(fsm.RequestKillDriver{Meta: meta, DriverID: "driver-20260102030405-0007"})
+	if r := submit(); r.Err != nil {
+		t.Errorf("after one has ended: %v", r.Err)
+	}
+	if err := fsm.Check(m.View()); err != nil {
+		t.Error(err)
+	}
+}

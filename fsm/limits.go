@@ -25,6 +25,9 @@ const (
 	maxUsedBytes = 2 * MaxEntityBytes
 	// MaxWaitingDrivers bounds the queue of drivers, each of which may have a payload (G-60).
 	MaxWaitingDrivers = 10_000
+	// MaxDriverPayloads bounds the payloads of all unfinished drivers together, in bytes. Every master holds them in
+	// memory and in its snapshots; a description has a few KiB.
+	MaxDriverPayloads = 256 << 20
 	// maxLeaders bounds the remembered elections, whatever the settings say.
 	maxLeaders = 512
 	// maxSnapshotRecordBytes bounds one record of a snapshot.

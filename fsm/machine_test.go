@@ -90,25 +90,6 @@ func TestViewOfDrivers(t *testing.T) {
 	}
 }
 
-// TestQueueOfDriversIsBoundedG60: each may have a payload.
-func TestQueueOfDriversIsBoundedG60(t *testing.T) {
-	m := fsm.NewMachine()
-	submit := fsm.SubmitDriver{Meta: fsm.Meta{Stamp: "20260102030405"}}
-	for i := range uint64(fsm.MaxWaitingDrivers) {
-		if r := m.Apply(i+1, 1, submit); r.Err != nil {
-			t.Fatal(r.Err)
-		}
-	}
-	index := m.View().Index()
-	if r := m.Apply(index+1, 1, submit); !errors.Is(r.Err, fsm.ErrTooManyDrivers) {
-		t.Fatalf("one more: %+v", r)
-	}
-	m.Apply(index+2, 1, fsm.RequestKillDriver{DriverID: "driver-20260102030405-0000"})
-	if r := m.Apply(index+3, 1, submit); r.Err != nil {
-		t.Fatalf("with room for one more: %v", r.Err)
-	}
-}
-
 func TestSelectionPolicyNames(t *testing.T) {
 	for p := fsm.CoresFreeDesc; p <= fsm.WorkerID; p++ {
 		if got, ok := fsm.ParseSelectionPolicy(p.String()); !ok || got != p {

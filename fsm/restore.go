@@ -296,5 +296,6 @@ func (s *snapshotReader) addDriverPayload() error {
 		return errors.New("payload differs from its checksum")
 	}
 	d.Payload = p.Payload
+	s.tx.totals.DriverPayloadBytes += len(p.Payload)
 	return nil
 }

@@ -221,7 +221,7 @@ func TestGoldenSnapshots(t *testing.T) {
 		"testdata/snapshots/format-1.snap": {Workers: fsm.Counts{Alive: 1, Dead: 1}, Cores: 16, CoresUsed: 1, MemoryMB: 65536,
 			MemoryUsedMB: 64, AppsRunning: 1, AppsCompleted: 1, ExecutorsLaunching: 1},
 		drivers: {Workers: fsm.Counts{Alive: 1, Dead: 1}, Cores: 16, CoresUsed: 2, MemoryMB: 65536, MemoryUsedMB: 128,
-			DriversWaiting: 2, DriversRunning: 2, DriversCompleted: 3},
+			DriversWaiting: 2, DriversRunning: 2, DriversCompleted: 3, DriverPayloadBytes: 28},
 	} {
 		golden, err := os.ReadFile(file)
 		if err != nil {

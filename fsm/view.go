@@ -30,6 +30,7 @@ type Totals struct {
 	ExecutorsDecommissioned                 int
 	DriversWaiting, DriversRunning          int
 	DriversCompleted                        int
+	DriverPayloadBytes                      int // of unfinished drivers
 }
 
 func (t *Totals) countWorker(w *Worker, n int) {
@@ -70,6 +71,7 @@ func (t *Totals) countExecutor(s ExecutorState, n int) {
 }
 
 func (t *Totals) countDriver(d *Driver, n int) {
+	t.DriverPayloadBytes += n * len(d.Payload)
 	switch {
 	case d.State.Finished():
 		t.DriversCompleted += n
