@@ -47,6 +47,8 @@ type DriverSubmission struct {
 	ID      string // "" when refused
 	Message string // Spark's words
 	Success bool
+	// Full: it was refused because too many drivers wait, and may be accepted later.
+	Full bool
 }
 
 // DriverKill answers KillDriver and KillAllDrivers. ID is that of the request; "" for all.

@@ -135,7 +135,7 @@ func acceptedDriver(id string) DriverSubmission {
 }
 
 func refusedDriver(err error) DriverSubmission {
-	return DriverSubmission{Message: "Driver submission refused: " + err.Error()}
+	return DriverSubmission{Message: "Driver submission refused: " + err.Error(), Full: errors.Is(err, fsm.ErrTooManyDrivers)}
 }
 
 func driverCommand(meta fsm.Meta, req *DriverRequest, payload driverPayload) fsm.SubmitDriver {

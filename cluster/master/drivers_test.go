@@ -2,6 +2,7 @@ package master
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +151,24 @@ func TestB134_FailedSubmissionMayBeRepeated(t *testing.T) {
 	answer, err := w.ask(&client, req())()
 	if r, ok := answer.(*sparkmsg.SubmitDriverResponse); err != nil || !ok || !r.Success {
 		t.Errorf("the repetition was answered with %+v, %v", answer, err)
+	}
+}
+
+// G-60: a full queue is told from a driver that can never be accepted.
+func TestG60_FullQueueIsNoFaultOfTheDriver(t *testing.T) {
+	w := newWorld(t)
+	w.held = true
+	for _, full := range []bool{true, false} {
+		var got *DriverSubmission
+		w.core.SubmitDriver(DriverRequest{Desc: bound(t, driverDesc(), sparkmsg.FamilyE), Families: sparkmsg.AllFamilies}, func(s DriverSubmission, _ error) { got = &s })
+		why := fmt.Errorf("apply: %w", fsm.ErrTooManyDrivers)
+		if !full {
+			why = fmt.Errorf("apply: %w", fsm.ErrInvalidCommand)
+		}
+		w.fail(why)
+		if got == nil || got.Success || got.Full != full || got.Message == "" {
+			t.Errorf("%v was answered with %+v", why, got)
+		}
 	}
 }
 

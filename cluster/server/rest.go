@@ -148,10 +148,16 @@ func (b *restBackend) Submit(ctx context.Context, sub rest.Submission) (rest.Sub
 	if err != nil {
 		return rest.Submitted{}, err
 	}
-	if !d.Success {
+	return settled(d)
+}
+
+// settled is the answer to a submission that was judged. What can never be accepted is a malformed request, as with Spark;
+// a queue that is full now is no fault of the client's.
+func settled(d master.DriverSubmission) (rest.Submitted, error) {
+	if !d.Success && !d.Full {
 		return rest.Submitted{}, &rest.InvalidError{Reason: d.Message}
 	}
-	return rest.Submitted{ID: d.ID, Success: true, Message: d.Message}, nil
+	return rest.Submitted{ID: d.ID, Success: d.Success, Message: d.Message}, nil
 }
 
 // releaseOf decides which workers may run a driver. What the client says of itself counts where a live worker of that

@@ -94,6 +94,18 @@ func (c *cluster) driverWorker(fam sparkmsg.Family, l *launched) *worker {
 	return w
 }
 
+// TestRESTOfAFullQueue: the client is told that its driver was not accepted, and not that the request is malformed.
+func TestRESTOfAFullQueue(t *testing.T) {
+	got, err := settled(master.DriverSubmission{Message: "too many", Full: true})
+	if err != nil || got.Success || got.Message != "too many" {
+		t.Errorf("full: %+v, %v", got, err)
+	}
+	var invalid *rest.InvalidError
+	if _, err := settled(master.DriverSubmission{Message: "no"}); !errors.As(err, &invalid) || invalid.Reason != "no" {
+		t.Errorf("refused: %v", err)
+	}
+}
+
 // TestRESTOfACluster goes through the gateway of three masters: S12 (all masters in spark.master), S13 (every order of the
 // list), S14 (status on each master), G-73 and G-74 (standbys).
 func TestRESTOfACluster(t *testing.T) {
