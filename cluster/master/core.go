@@ -34,7 +34,8 @@ type Core struct {
 	workers                map[string]*workerSoft // by worker id
 	apps                   map[string]*appSoft    // by application id
 	reached                map[sparkmsg.Address]bool
-	reaching               int // questions of learnReach that are open
+	weededAt               time.Time // see weedReached
+	reaching               int       // questions of learnReach that are open
 	reachPace, releasePace pace
 	gone                   map[string]bool // applications that end because their driver is gone: nobody is to be told
 

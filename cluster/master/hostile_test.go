@@ -226,3 +226,18 @@ func TestF9_StandbyAsksFewAtOnce(t *testing.T) {
 		t.Errorf("%d addresses are remembered", n)
 	}
 }
+
+// F9: what a standby remembers of peers that are gone makes room for others, and what it knows of those in the books stays.
+func TestF9_StandbyForgetsAddressesOfPeersThatAreGone(t *testing.T) {
+	w := newWorld(t)
+	here := w.joined(1)
+	w.core.Deposed(w.term)
+	for n := range maxReached {
+		w.core.reached[sparkmsg.Address{Host: "gone", Port: int32(n)}] = true
+	}
+	late := w.worker(2)
+	late.register()
+	if !w.core.reached[late.addr] || !w.core.reached[here.addr] || len(w.core.reached) > 2 {
+		t.Errorf("%d addresses are remembered; the new peer's: %t, that of the books: %t", len(w.core.reached), w.core.reached[late.addr], w.core.reached[here.addr])
+	}
+}

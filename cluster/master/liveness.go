@@ -20,9 +20,10 @@ const (
 	// answerPatience is how long a peer may take to answer MasterChanged before it is asked on a fresh connection.
 	answerPatience = 5 * time.Second
 	// maxReachAhead bounds what a standby asks at once, and maxReached what it remembers: its peers need no commit to
-	// make it ask.
+	// make it ask. weedEvery is how often those who are gone are looked for among so many.
 	maxReachAhead = 64
 	maxReached    = 16384
+	weedEvery     = time.Minute
 	// maxScan bounds the time between two looks at all clocks.
 	maxScan = time.Second
 )
@@ -376,6 +377,7 @@ func (c *Core) learnReach(addr sparkmsg.Address, endpoint string) {
 	if known, asked := c.reached[addr]; known || asked {
 		return
 	}
+	c.weedReached()
 	c.reached[addr] = false
 	if !c.leader { // bounded by learnReachAhead
 		c.askReach(addr, endpoint)
@@ -399,10 +401,26 @@ func (c *Core) askReach(addr sparkmsg.Address, endpoint string) {
 // learnReachAhead does the same while this master stands by, since peers register with every master: when it leads, what
 // died together with its predecessor refuses, and that counts at once.
 func (c *Core) learnReachAhead(addr sparkmsg.Address, endpoint string) {
+	c.weedReached()
 	if known := c.reached[addr]; known || c.reaching >= maxReachAhead || len(c.reached) >= maxReached {
 		return
 	}
 	c.learnReach(addr, endpoint)
+}
+
+// weedReached forgets the addresses of those who are not in the books any more, when there are many: a standby is not told
+// of their ends.
+func (c *Core) weedReached() {
+	if len(c.reached) < maxReached || c.now().Sub(c.weededAt) < weedEvery {
+		return
+	}
+	c.weededAt = c.now()
+	view := c.view()
+	for addr, reached := range c.reached {
+		if at := toFSMAddress(addr); reached && view.WorkerByAddress(at) == nil && view.ApplicationByDriver(at) == nil {
+			delete(c.reached, addr)
+		}
+	}
 }
 
 // probeSilent asks, on fresh connections, the peers that have not answered MasterChanged in good time. No connection of
