@@ -108,6 +108,7 @@ func (c *Core) forget() {
 	c.reachPace.drop()
 	c.releasePace.drop()
 	c.timers = nil
+	c.stopBeats()
 	c.workers = map[string]*workerSoft{}
 	c.apps = map[string]*appSoft{}
 	c.pending = map[string]pending{}

@@ -124,6 +124,7 @@ func (c *Core) launchOverdue(workerID string, key fsm.ExecutorKey) {
 	if w == nil {
 		return
 	}
+	w.hear()
 	e := c.view().Executor(key)
 	if e == nil || e.WorkerID != workerID || e.State == fsm.ExecutorRunning {
 		return

@@ -20,6 +20,9 @@ func TestB030_HeartbeatKeepsAWorkerWithoutAnAnswer(t *testing.T) {
 	if at := w.core.Status().LastHeartbeats[fw.id]; w.clock.now.Sub(at) > 15*time.Second {
 		t.Errorf("the last heartbeat is %s old", w.clock.now.Sub(at))
 	}
+	if w.shortcuts < 30 {
+		t.Errorf("only %d heartbeats were noted without the Core", w.shortcuts)
+	}
 }
 
 func TestB030_HeartbeatKeepsTheDecommissionedState(t *testing.T) {
@@ -219,4 +222,31 @@ func TestR19_OwnPauseDoesNotEndTheRecovery(t *testing.T) {
 	fw.wantState(fsm.WorkerAlive)
 	w.advance(8 * time.Second)
 	fw.wantState(fsm.WorkerDead)
+}
+
+// Every heartbeat that means more than "still here" reaches the Core, also behind a row of those that do not.
+func TestHeartbeatsThatMeanSomethingReachTheCore(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	fw.heartbeat()
+	fw.heartbeat()
+	if w.shortcuts == 0 {
+		t.Fatal("no heartbeat was noted without the Core")
+	}
+	w.net.reach[fw.addr] = ProbeUnreachable
+	w.core.ConnClosed(fw.addr, true)
+	w.settle()
+	if soft := w.core.workers[fw.id]; soft.unreachableSince.IsZero() {
+		t.Fatal("the worker counts as reachable")
+	}
+	fw.heartbeat()
+	if soft := w.core.workers[fw.id]; !soft.unreachableSince.IsZero() {
+		t.Error("a heartbeat has not shown that the worker is there again")
+	}
+	fw.heartbeat()
+	take := fw.conn.take
+	w.core.Deposed(w.term)
+	if take() {
+		t.Error("a master that does not lead still takes heartbeats without a look")
+	}
 }

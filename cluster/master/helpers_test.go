@@ -34,6 +34,8 @@ type world struct {
 	log      *bytes.Buffer
 	beating  []*fakeWorker // workers that heartbeat while the clock advances
 	conns    uint64
+
+	shortcuts int // heartbeats that the Core was not bothered with
 }
 
 type fakeClock struct{ now time.Time }
@@ -381,7 +383,11 @@ type fakeConn struct {
 	// holds answers questions on this connection; nil leaves them open.
 	answer func(sparkmsg.Message) (sparkmsg.Message, error)
 	open   []func(sparkmsg.Message, error)
+	take   func() bool // the shortcut for the last heartbeat
 }
+
+// OnRepeat is what lets the Core not see every heartbeat; see beats.
+func (c *fakeConn) OnRepeat(_ sparkmsg.Message, take func() bool) { c.take = take }
 
 func (w *world) conn(peer sparkmsg.Address) *fakeConn {
 	w.conns++

@@ -94,7 +94,9 @@ func (c *Core) shiftClocks(by time.Duration) {
 		t.at = t.at.Add(by)
 	}
 	for _, w := range c.workers {
-		w.lastSeen, w.beatAt = w.lastSeen.Add(by), w.beatAt.Add(by)
+		w.hear() // a beat that came since the pause is not older than now
+		now := c.now()
+		w.lastSeen, w.beatAt = earlier(w.lastSeen.Add(by), now), earlier(w.beatAt.Add(by), now)
 		w.await.shift(by)
 	}
 	for id, at := range c.drivers.kills {
@@ -104,6 +106,13 @@ func (c *Core) shiftClocks(by time.Duration) {
 		a.lastAnswer = a.lastAnswer.Add(by)
 		a.await.shift(by)
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (a *awaited) shift(by time.Duration) {
@@ -123,6 +132,7 @@ func (c *Core) scanWorkers(view state, now time.Time) {
 				reap = append(reap, w.ID)
 				c.dropWorker(w.ID)
 			} else if soft != nil {
+				soft.beats.stop()
 				met++
 			}
 			return true
@@ -150,6 +160,7 @@ func (c *Core) scanWorkers(view state, now time.Time) {
 // scanWorker ends a live worker that is silent for too long: one that has not said a word to this leader when its
 // recovery ends, any other one by the worker time-out.
 func (c *Core) scanWorker(w *workerSoft, now time.Time) {
+	w.hear()
 	if w.await != nil && !w.attached && !w.lastSeen.After(w.await.since) {
 		if now.After(w.await.deadline) {
 			c.removeWorkerOnce(w, "Not responding for recovery")
@@ -337,6 +348,7 @@ func (c *Core) check(p *peerCheck) {
 func (c *Core) checkWorkerAlive(w *workerSoft) {
 	if !w.probing && w.unreachableSince.IsZero() {
 		w.unreachableSince = c.now()
+		w.beats.stop() // its next heartbeat is news
 	}
 	c.check(&peerCheck{
 		addr: w.addr, endpoint: endpointWorker, probing: &w.probing, pause: &w.pause,
@@ -429,6 +441,7 @@ func (c *Core) probeSilent() {
 	view := c.view()
 	for _, id := range sortedKeys(c.workers) {
 		w := c.workers[id]
+		w.hear()
 		if known := view.Worker(id); known == nil || !known.Live() || w.await == nil || w.attached || w.lastSeen.After(w.await.since) {
 			continue
 		}

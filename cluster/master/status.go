@@ -55,6 +55,7 @@ func (c *Core) Status() Status {
 	})
 	for _, id := range sortedKeys(c.workers) {
 		w := c.workers[id]
+		w.hear()
 		s.LastHeartbeats[id] = w.lastSeen
 		if len(w.unreadable) > 0 {
 			s.UnreadableDrivers[id] = slices.Sorted(maps.Keys(w.unreadable))

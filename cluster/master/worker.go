@@ -36,6 +36,7 @@ type workerSoft struct {
 
 	unreachableSince time.Time
 	beatAt           time.Time // its last heartbeat, or when this term first knew it
+	beats            *beats    // notes heartbeats that say nothing new; nil until the first one came
 	nudgedAt         time.Time // when it was last asked to register again because it sends no heartbeats
 	pause            probePause
 	probing          bool
@@ -218,6 +219,7 @@ func (c *Core) dropWorker(id string) {
 		return
 	}
 	w.await.stop()
+	w.beats.stop()
 	for _, l := range w.launches {
 		l.overdue.stop()
 	}
@@ -272,6 +274,7 @@ func (c *Core) heartbeat(conn Conn, families sparkmsg.FamilySet, m *sparkmsg.Hea
 				w.unreachableSince = time.Time{}
 				c.needPlan() // it may be given work again
 			}
+			c.followBeats(w, conn, m)
 		}
 		return
 	}

@@ -20,7 +20,8 @@ type Conn struct {
 	accepted bool
 	sender   frame.Address // the sender named last; reader goroutine only
 	last     *repeat       // the heartbeat that came last; reader goroutine only
-	sock     socket        // output; set by handshake, writer goroutine only
+	shortcut atomic.Pointer[shortcut]
+	sock     socket // output; set by handshake, writer goroutine only
 
 	trusted  atomic.Bool
 	closed   atomic.Bool

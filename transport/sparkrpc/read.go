@@ -40,8 +40,9 @@ type connReader struct {
 
 // idleReader waits for input and only then takes a buffer.
 type idleReader interface {
-	// read waits until the socket is readable, takes a buffer from readBuffers and reads once into it.
-	read() (*[readBufferSize]byte, int, error)
+	// read waits until the socket is readable, takes a buffer from readBuffers and reads once into it. What taken says
+	// it has taken is not returned. taken must not block or use the socket.
+	read(taken func([]byte) bool) (*[readBufferSize]byte, int, error)
 }
 
 func newConnReader(c *Conn) *connReader {
@@ -58,7 +59,7 @@ func (r *connReader) wait() error {
 		return r.fill()
 	}
 	r.release()
-	buf, n, err := r.idle.read()
+	buf, n, err := r.idle.read(r.c.taken)
 	r.buf, r.r, r.w = buf, 0, n
 	if err != nil {
 		return err

@@ -25,12 +25,31 @@ type repeat struct {
 // oneWayHead is what precedes the body of a one-way frame: length, type, size of the body.
 const oneWayHead = 8 + 1 + 4
 
+// shortcut is what OnRepeat was given.
+type shortcut struct {
+	msg  sparkmsg.Message
+	take func() bool
+}
+
+// OnRepeat lets take handle msg in place of the Handler when the same bytes come again on this connection, as long as it
+// returns true. msg is what the Handler was given for the first one. take runs on the reader goroutine, while the socket
+// is held: it must be quick, must not block and must not use the Conn.
+func (c *Conn) OnRepeat(msg sparkmsg.Message, take func() bool) {
+	c.shortcut.Store(&shortcut{msg, take})
+}
+
 // remember keeps a message that was just decoded from body, if it is of the kind that comes again.
 func (c *Conn) remember(body []byte, in Inbound, own sparkmsg.FamilySet) {
 	if _, ok := in.Msg.(*sparkmsg.Heartbeat); !ok || len(body)+oneWayHead > readBufferSize {
 		return
 	}
 	c.last = &repeat{size: len(body), sum: maphash.Bytes(repeatSeed, body), in: in, families: own}
+}
+
+// isRepeat reports whether b is the frame of the remembered message.
+func (c *Conn) isRepeat(b []byte) bool {
+	return binary.BigEndian.Uint64(b) == uint64(len(b)) && frame.Type(b[8]) == frame.OneWayMessage &&
+		binary.BigEndian.Uint32(b[9:]) == uint32(c.last.size) && maphash.Bytes(repeatSeed, b[oneWayHead:]) == c.last.sum
 }
 
 // repeated handles the next frame if the buffer holds all of it and it is the remembered one again; it reports whether
@@ -41,8 +60,7 @@ func (c *Conn) repeated(r *connReader) bool {
 		return false
 	}
 	b := r.buf[r.r : r.r+oneWayHead+last.size]
-	if binary.BigEndian.Uint64(b) != uint64(len(b)) || frame.Type(b[8]) != frame.OneWayMessage ||
-		binary.BigEndian.Uint32(b[9:]) != uint32(last.size) || maphash.Bytes(repeatSeed, b[oneWayHead:]) != last.sum {
+	if !c.isRepeat(b) {
 		return false
 	}
 	r.r += len(b)
@@ -53,5 +71,17 @@ func (c *Conn) repeated(r *connReader) bool {
 	in.Families = c.narrow(last.families)
 	c.countIn()
 	c.e.handler.OneWay(c, in)
+	return true
+}
+
+// taken handles what has just been read from an idle socket if it is the remembered message, nothing else, and there is
+// a shortcut for it; it reports whether it did. It never blocks.
+func (c *Conn) taken(b []byte) bool {
+	last, short := c.last, c.shortcut.Load()
+	if last == nil || short == nil || short.msg != last.in.Msg || len(b) != oneWayHead+last.size || !c.isRepeat(b) || !short.take() {
+		return false
+	}
+	c.narrow(last.families)
+	c.countIn()
 	return true
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"raftmaster/transport/frame"
 	"raftmaster/transport/sparkmsg"
@@ -78,4 +79,69 @@ func TestAFrameThatIsAlmostTheLastHeartbeatIsDecoded(t *testing.T) {
 	if refused == 0 {
 		t.Errorf("no damaged frame was refused: %+v", s.Stats())
 	}
+}
+
+// A shortcut takes the same heartbeat again, alone, until it declines; what else comes, and what is decoded anew, reaches the
+// Handler in order.
+func TestAShortcutTakesHeartbeatsThatComeAgain(t *testing.T) {
+	s := serve(t, nil)
+	var mu sync.Mutex
+	var handled []string
+	var noted int
+	willing := true
+	note := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if willing {
+			noted++
+		}
+		return willing
+	}
+	s.rec.onSend = func(c *Conn, in Inbound) {
+		mu.Lock()
+		defer mu.Unlock()
+		m := in.Msg.(*sparkmsg.Heartbeat)
+		handled = append(handled, m.WorkerID)
+		if m.WorkerID == "worker-1" {
+			c.OnRepeat(m, note)
+		}
+	}
+	p := dialScript(t, s.addr, workerAddr)
+	p.fam = sparkmsg.FamilyB
+	id := int64(0)
+	send := func(worker string) {
+		t.Helper()
+		before := s.Stats().FramesIn
+		p.write(p.request(frame.OneWayMessage, 0, "Master", mustEncode(t, heartbeat(worker, workerAddr), p.fam)))
+		for s.Stats().FramesIn == before {
+			time.Sleep(time.Millisecond) // so that each comes alone
+		}
+		id++
+		p.ask(id, VerifierEndpoint, &sparkmsg.CheckExistence{Name: "Master"})
+		p.mustNext()
+	}
+	expect := func(wantNoted int, want ...string) {
+		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
+		if noted != wantNoted || !slices.Equal(handled, want) {
+			t.Fatalf("noted %d, want %d; handled %q, want %q", noted, wantNoted, handled, want)
+		}
+	}
+	send("worker-1")
+	expect(0, "worker-1")
+	send("worker-1")
+	send("worker-1")
+	expect(2, "worker-1")
+	send("worker-2") // no shortcut is for it
+	send("worker-2")
+	expect(2, "worker-1", "worker-2", "worker-2")
+	send("worker-1")
+	send("worker-1")
+	expect(3, "worker-1", "worker-2", "worker-2", "worker-1")
+	mu.Lock()
+	willing = false
+	mu.Unlock()
+	send("worker-1")
+	expect(3, "worker-1", "worker-2", "worker-2", "worker-1", "worker-1")
 }

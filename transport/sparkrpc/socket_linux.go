@@ -53,11 +53,12 @@ func (s rawSocket) write(buf []byte, _ []int, allowed func() bool) (n int, err e
 
 // rawIdleReader reads by system calls of its own, so that a waiting connection holds no buffer.
 type rawIdleReader struct {
-	rc  syscall.RawConn
-	buf *[readBufferSize]byte
-	n   int
-	err error
-	try func(fd uintptr) bool
+	rc    syscall.RawConn
+	buf   *[readBufferSize]byte
+	n     int
+	err   error
+	taken func([]byte) bool
+	try   func(fd uintptr) bool
 }
 
 func newIdleReader(nc net.Conn) idleReader {
@@ -74,6 +75,8 @@ func newIdleReader(nc net.Conn) idleReader {
 	return r
 }
 
+// tryRead reads once; false waits for more. After a read that did not fill the buffer the socket is empty, so that there
+// is no need to find that out by another one before waiting.
 func (r *rawIdleReader) tryRead(fd uintptr) bool {
 	buf := readBuffers.Get().(*[readBufferSize]byte)
 	for {
@@ -81,7 +84,7 @@ func (r *rawIdleReader) tryRead(fd uintptr) bool {
 		if err == unix.EINTR {
 			continue
 		}
-		if err == unix.EAGAIN {
+		if err == unix.EAGAIN || n > 0 && n < len(buf) && r.taken(buf[:n]) {
 			readBuffers.Put(buf)
 			return false
 		}
@@ -96,8 +99,8 @@ func (r *rawIdleReader) tryRead(fd uintptr) bool {
 	}
 }
 
-func (r *rawIdleReader) read() (*[readBufferSize]byte, int, error) {
-	r.buf, r.n, r.err = nil, 0, nil
+func (r *rawIdleReader) read(taken func([]byte) bool) (*[readBufferSize]byte, int, error) {
+	r.buf, r.n, r.err, r.taken = nil, 0, nil, taken
 	if err := r.rc.Read(r.try); err != nil {
 		return nil, 0, err
 	}
