@@ -60,6 +60,15 @@ func driverNote(d webui.Driver, now int64) string {
 	return strings.Join(notes, "; ")
 }
 
+// driverLog is the page of the driver's worker that shows its standard error. A worker reports FAILED without a reason, which
+// is to be found there only.
+func driverLog(d webui.Driver) string {
+	if d.WorkerWebURL == "" {
+		return ""
+	}
+	return strings.TrimRight(d.WorkerWebURL, "/") + "/logPage/?driverId=" + url.QueryEscape(d.ID) + "&logType=stderr"
+}
+
 // driverStatus says how one driver is. That it has failed is no failure of the question.
 func (a *app) driverStatus(ctx context.Context, id string) error {
 	var v webui.DriverAnswer
@@ -80,6 +89,7 @@ func (a *app) driverStatus(ctx context.Context, id string) error {
 		row(w, "Launched", stamp(d.LaunchedMillis))
 		row(w, "Ended", stamp(d.EndedMillis))
 		row(w, "Spark", release(d.SparkVersion, d.Family))
+		row(w, "Log", driverLog(d))
 		row(w, "Note", driverNote(d, now))
 		answeredBy(w, v.Source, endpoint)
 	})

@@ -167,7 +167,7 @@ func withDrivers(t *testing.T) []*fakeMaster {
 			{ID: "driver-2", State: "SUBMITTED", Active: true, Waiting: true, Supervise: true, Cores: 1, MemoryMB: 512, MainClass: "org.example.Main", Attempt: 1, Predecessor: "driver-1",
 				SubmittedMillis: now - 5000, NotBeforeMillis: now + 3_600_000, Requests: []webui.ResourceRequest{{Name: "gpu", Amount: 2}}},
 			{ID: "driver-1", State: "RELAUNCHING", WorkerID: "worker-1", Worker: "h:9", Successor: "driver-2", SubmittedMillis: now - 9000, EndedMillis: now - 5000},
-			{ID: "driver-0", State: "ERROR", Exception: "java.lang.Oops\x1b[31m", SubmittedMillis: now - 9000, EndedMillis: now - 5000},
+			{ID: "driver-0", State: "ERROR", WorkerWebURL: "http://worker:8081", Exception: "java.lang.Oops\x1b[31m", SubmittedMillis: now - 9000, EndedMillis: now - 5000},
 		}
 		m.why = map[string]webui.WhyWaiting{"app-1": {Kind: webui.KindApp, ID: "app-1", AskedID: "app-1", Name: "Pi", SubjectState: "WAITING", Waiting: true, Limit: webui.LimitMemory, Text: "no worker can take an executor",
 			Next: "Wait.", MaxCores: webui.Unlimited, QueuePosition: 2, Profiles: []webui.WhyProfile{{ID: 0, Target: webui.Unlimited,
@@ -184,6 +184,7 @@ func TestB141_DriverVerbs(t *testing.T) {
 	e := endpoints(ms)
 	check(t, ctl(t, nil, "--endpoints", e, "drivers"), exitOK, "driver-2", "SUBMITTED", "supervised; relaunch 1 of driver-1; placed in 1h0m", "goes on as driver-2", `java.lang.Oops\x1b`, "answered by a:7077")
 	check(t, ctl(t, nil, "--endpoints", e, "driver-status", "driver-2"), exitOK, "org.example.Main", "1 core, 512 MiB, 2 gpu", "Supervised  yes")
+	check(t, ctl(t, nil, "--endpoints", e, "driver-status", "driver-0"), exitOK, "http://worker:8081/logPage/?driverId=driver-0&logType=stderr")
 	check(t, ctl(t, nil, "--endpoints", e, "driver-status", "driver-9"), exitError, "no driver has the id", "raftctl drivers")
 	for _, verb := range []string{"drivers", "driver-status driver-1", "why-waiting app-1"} {
 		r := ctl(t, nil, append([]string{"--endpoints", e, "-o", "json"}, strings.Fields(verb)...)...)
@@ -200,7 +201,7 @@ func TestB141_DriverVerbs(t *testing.T) {
 func TestS35_WhyWaiting(t *testing.T) {
 	e := endpoints(withDrivers(t))
 	check(t, ctl(t, nil, "--endpoints", e, "why-waiting", "app-1"), exitOK, "app-1 (Pi)", "WAITING", "0 of no limit", "number 2", "memory", "no worker can take an executor", "Wait.", "1 core, 9.0 GiB", "3 memory")
-	check(t, ctl(t, nil, "--endpoints", e, "why-waiting", "app-9"), exitError, "no application or driver has the id", "raftctl apps")
+	check(t, ctl(t, nil, "--endpoints", e, "why-waiting", "app-9"), exitError, "no application or driver has the id", "raftctl apps and raftctl drivers")
 	driver := ctl(t, nil, "--endpoints", e, "why-waiting", "driver-1")
 	check(t, driver, exitOK, "driver-2 (org.example.Main)", "Goes on for  driver-1", "SUBMITTED", "number 1 of the drivers that wait", "no worker can take the driver", "1 core, 512 MiB", "2 drain")
 	if strings.Contains(driver.out, "PROFILE") || strings.Contains(driver.out, "Cores") {

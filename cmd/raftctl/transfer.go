@@ -113,12 +113,10 @@ func hint(e *apiError, tokenGiven bool) string {
 func notFoundHint(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	switch path {
-	case "/v1/kill":
+	case "/v1/kill", "/v1/why-waiting":
 		return "raftctl apps and raftctl drivers show the ids"
 	case "/v1/driver":
 		return "raftctl drivers shows the ids"
-	case "/v1/why-waiting":
-		return "raftctl apps shows the ids"
 	case "/v1/drain", "/v1/decommission":
 		return "raftctl workers shows the ids and addresses"
 	}
