@@ -255,6 +255,22 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestWarnsOfACopiedZooKeeperConfiguration: masters that elected through ZooKeeper and are started without a list would each
+// be a cluster of their own; whoever names the masters, or had one only, is not warned.
+func TestWarnsOfACopiedZooKeeperConfiguration(t *testing.T) {
+	const words = "this master is a cluster of its own"
+	for option, want := range map[string]bool{
+		"spark.deploy.recoveryMode=ZOOKEEPER": true, "spark.deploy.recoveryMode=zookeeper": true, "spark.deploy.recoveryMode=CUSTOM": true,
+		"spark.deploy.recoveryMode=FILESYSTEM": false, "spark.deploy.recoveryMode=NONE": false, "spark.worker.timeout=61": false,
+		"spark.deploy.recoveryMode=ZOOKEEPER -Dspark.raftmaster.cluster=spark://10.1.2.3:7077": false,
+	} {
+		c := world{env: map[string]string{"SPARK_MASTER_OPTS": "-D" + option}}.mustLoad(t)
+		if got := strings.Contains(strings.Join(c.Warnings, "\n"), words); got != want {
+			t.Errorf("%s: warnings %q", option, c.Warnings)
+		}
+	}
+}
+
 // What an operator asks for and does not get is said aloud; Spark's defaults, and what happens anyway, are not.
 func TestWarnsOfWhatIsNotServed(t *testing.T) {
 	for option, want := range map[string]string{

@@ -28,7 +28,7 @@ func (p *program) serverCommand() *cobra.Command {
 		Short: "Run one master",
 		Long: "Run one master of a cluster. --cluster is the very list that workers and applications are given; without it the " +
 			"master is a cluster of one.\n\nA value comes from its flag, else from the environment (SPARK_MASTER_HOST, SPARK_MASTER_PORT, " +
-			"SPARK_MASTER_WEBUI_PORT, -Dkey=value in SPARK_MASTER_OPTS), else from the properties file, else from its default.",
+			"SPARK_MASTER_WEBUI_PORT, RAFTMASTER_CLUSTER, RAFTMASTER_DATA_DIR, -Dkey=value in SPARK_MASTER_OPTS), else from the properties file, else from its default.",
 		Example: "  raftmaster server --cluster spark://a:7077,b:7077,c:7077 --host a",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.runServer(f.given(cmd))
