@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"raftmaster/transport/frame"
@@ -33,7 +34,10 @@ type conn struct {
 	asks   map[int64]func(body []byte, err error)
 	closed bool
 
-	wmu sync.Mutex
+	wmu      sync.Mutex
+	holding  bool   // what is written waits in held, until all that has just been read was handled
+	held     []byte //
+	deadline time.Time
 }
 
 // newConn takes over an open connection; the caller runs read.
@@ -43,13 +47,44 @@ func newConn(p *peer, nc net.Conn) *conn { return &conn{p: p, nc: nc} }
 func (c *conn) write(b []byte) error {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
-	if err := c.nc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return err
+	if c.holding {
+		c.held = append(c.held, b...)
+		return nil
+	}
+	return c.writeLocked(b)
+}
+
+func (c *conn) writeLocked(b []byte) error {
+	if now := time.Now(); c.deadline.Sub(now) < writeTimeout/2 { // not at each write: it costs as much as a small one
+		c.deadline = now.Add(writeTimeout)
+		if err := c.nc.SetWriteDeadline(c.deadline); err != nil {
+			return err
+		}
 	}
 	_, err := c.nc.Write(b)
 	if err != nil {
-		c.close() // a part of a frame may be out
+		// A part of a frame may be out. The close waits for the reader, which may be the caller.
+		c.p.h.wg.Go(c.close)
 	}
+	return err
+}
+
+// hold makes writes wait; release sends what has gathered.
+func (c *conn) hold() {
+	c.wmu.Lock()
+	c.holding = true
+	c.wmu.Unlock()
+}
+
+func (c *conn) release() error {
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	c.holding = false
+	if len(c.held) == 0 {
+		return nil
+	}
+	err := c.writeLocked(c.held)
+	c.held = c.held[:0]
 	return err
 }
 
@@ -108,28 +143,73 @@ func (c *conn) read() {
 	c.p.lost(c, err)
 }
 
+// readFrames reads and handles frames until the connection ends. After a read that did not fill the buffer the socket is
+// empty: it waits for more without another read that would only say so.
 func (c *conn) readFrames() error {
-	buf := make([]byte, 0, firstBuffer)
-	for {
-		if len(buf) == cap(buf) {
-			grown := make([]byte, len(buf), 2*cap(buf))
-			copy(grown, buf)
-			buf = grown
-		}
-		n, err := c.nc.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		rest, bad := c.frames(buf)
-		if bad != nil {
-			return bad
-		}
-		buf = append(buf[:0], rest...)
-		if err != nil {
-			if errors.Is(err, io.EOF) && len(buf) > 0 {
-				return io.ErrUnexpectedEOF
-			}
-			return err
-		}
+	rc, first, err := rawInput(c.nc)
+	if err != nil {
+		return err
 	}
+	buf := append(make([]byte, 0, firstBuffer), first...)
+	var ended error
+	err = rc.Read(func(fd uintptr) bool {
+		for {
+			if len(buf) == cap(buf) {
+				buf = append(make([]byte, 0, 2*cap(buf)), buf...)
+			}
+			n, err := syscall.Read(int(fd), buf[len(buf):cap(buf)])
+			switch {
+			case errors.Is(err, syscall.EINTR):
+				continue
+			case errors.Is(err, syscall.EAGAIN):
+				return false
+			case err != nil:
+				ended = err
+				return true
+			case n == 0:
+				ended = io.EOF
+				return true
+			}
+			full := len(buf)+n == cap(buf)
+			if buf, ended = c.handle(buf[:len(buf)+n]); ended != nil {
+				return true
+			}
+			if !full {
+				return false
+			}
+		}
+	})
+	switch {
+	case ended == nil:
+		return err
+	case errors.Is(ended, io.EOF) && len(buf) > 0:
+		return io.ErrUnexpectedEOF
+	}
+	return ended
+}
+
+// handle handles the complete frames in b, sends what they lead to in one write, and moves the rest to the front.
+func (c *conn) handle(b []byte) ([]byte, error) {
+	c.hold()
+	rest, err := c.frames(b)
+	if releaseErr := c.release(); err == nil {
+		err = releaseErr
+	}
+	return append(b[:0], rest...), err
+}
+
+// rawInput gives the socket of a connection and what was read from it already.
+func rawInput(nc net.Conn) (syscall.RawConn, []byte, error) {
+	var first []byte
+	if r, ok := nc.(*resumed); ok {
+		first, nc = r.first, r.Conn
+	}
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return nil, nil, fmt.Errorf("load: %T has no socket", nc)
+	}
+	rc, err := sc.SyscallConn()
+	return rc, first, err
 }
 
 // frames handles the complete frames at the start of b and returns the rest.

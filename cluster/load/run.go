@@ -46,7 +46,9 @@ func run(ctx context.Context, cfg Config, fam sparkmsg.Family) (*Report, error) 
 		now.CPUSeconds -= own.CPUSeconds
 		report.Generator = now
 	}
+	h.mu.Lock() // a registration's last repetition may still be on its way
 	report.Errors = maps.Clone(h.errs)
+	h.mu.Unlock()
 	return report, err
 }
 
