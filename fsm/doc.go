@@ -18,8 +18,8 @@
 //
 // # Who may call
 //
-// Machine.Apply and Restore belong to one goroutine (Raft's FSM goroutine). Machine.View and Machine.Snapshot are O(1)
-// and safe from any goroutine; a View and all entities reachable from it are immutable and may be kept. Nobody may
+// Machine.Apply, Machine.ApplyBatch and Restore belong to one goroutine (Raft's FSM goroutine). Machine.View and
+// Machine.Snapshot are O(1) and safe from any goroutine; a View and all entities reachable from it are immutable and may be kept. Nobody may
 // write to an entity, to a slice of one, or to the contents of a command that has been applied.
 //
 // Facts about Spark's protocol are cited by the behaviour numbers (B-...) used all over the project and, where a
