@@ -40,11 +40,11 @@ func (t *tx) initCluster(c InitCluster) (any, error) {
 	return c.ClusterID, nil
 }
 
-// maxRelaunchDelayMillis bounds the relaunch delay: a day.
-const maxRelaunchDelayMillis = 24 * 60 * 60 * 1000
+// MaxRelaunchDelayMillis bounds Settings.DriverRelaunchDelayMillis: a day. A LeaderElected beyond it is refused as a whole.
+const MaxRelaunchDelayMillis = 24 * 60 * 60 * 1000
 
 func checkDelay(millis int64) error {
-	if millis < 0 || millis > maxRelaunchDelayMillis {
+	if millis < 0 || millis > MaxRelaunchDelayMillis {
 		return fmt.Errorf("relaunch delay of %d ms is out of range", millis)
 	}
 	return nil

@@ -88,8 +88,8 @@ func setSparkVersion(c *Config, v string) error {
 func setRelaunchDelay(c *Config, v string) error {
 	const key = "spark.raftmaster.driver.relaunchDelay"
 	d, err := parseTime(key, v, time.Second)
-	if err == nil && d < 0 {
-		err = invalid(key, v, "a time, at least 0, such as 0 or 60s")
+	if err == nil && (d < 0 || d > fsm.MaxRelaunchDelayMillis*time.Millisecond) {
+		err = invalid(key, v, "a time from 0 to 24h, such as 0 or 60s")
 	}
 	c.Deploy.RelaunchDelay = d
 	return err
