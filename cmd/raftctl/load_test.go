@@ -55,4 +55,8 @@ func TestLoadTableHasRatesPercentilesAndErrors(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
+	out.Reset()
+	if loadTable(&out, &load.Report{Workers: 3}); out.Len() != 0 {
+		t.Errorf("a run that measured nothing: %s", out.String())
+	}
 }

@@ -75,7 +75,11 @@ func (b *bar) end() {
 	b.newLine()
 }
 
+// loadTable prints nothing for a run that ended before its first phase: the error says why.
 func loadTable(w io.Writer, r *load.Report) {
+	if len(r.Results) == 0 {
+		return
+	}
 	row(w, "WHAT", "COUNT", "SECONDS", "PER SECOND", "P50 MS", "P90 MS", "P99 MS", "MAX MS", "MASTER CPU S", "PER CPU S", "RSS MB")
 	for _, s := range r.Results {
 		cells := []any{s.Name, s.Count, fmt.Sprintf("%.3f", s.Seconds), fmt.Sprintf("%.0f", s.PerSecond)}
