@@ -136,9 +136,10 @@ func TestG65_TheEnvironmentOfTheMasterIsItsOwn(t *testing.T) {
 
 func TestAllowedResources(t *testing.T) {
 	opts := options(&fake{submit: Submitted{ID: "d", Success: true}})
-	opts.AllowedAppResources = []*regexp.Regexp{regexp.MustCompile(`hdfs:/[a-z]+\.jar`), regexp.MustCompile(`local:.*`)}
+	opts.AllowedAppResources = []*regexp.Regexp{regexp.MustCompile(`hdfs:/[a-z]+\.jar`), regexp.MustCompile(`local:.*`),
+		regexp.MustCompile(`s3:/a|s3:/ab`), regexp.MustCompile(`gs:/.*?`)}
 	h := NewHandler(opts)
-	for resource, status := range map[string]int{"hdfs:/a.jar": 200, "local:/x": 200, "hdfs:/a.jar.evil": 400, "evil hdfs:/a.jar": 400, "": 400, "file:/a.jar": 400} {
+	for resource, status := range map[string]int{"hdfs:/a.jar": 200, "local:/x": 200, "s3:/ab": 200, "gs:/x": 200, "s3:/abc": 400, "hdfs:/a.jar.evil": 400, "evil hdfs:/a.jar": 400, "": 400, "file:/a.jar": 400} {
 		resp, body := ask(t, h, "POST", base+"/create", strings.Replace(minimal, "file:/a.jar", resource, 1))
 		if resp.StatusCode != status || (status == 400 && !strings.Contains(body, "Valid application jar path is required")) {
 			t.Errorf("%q: %d %s", resource, resp.StatusCode, body)

@@ -36,7 +36,8 @@ type Options struct {
 	ClusterURL string
 	// MaxBodyBytes bounds one request body; 0 means 4 MiB.
 	MaxBodyBytes int64
-	// AllowedAppResources: an appResource must match one of them as a whole; none: every one is allowed.
+	// AllowedAppResources: an appResource must match one of them as a whole; none: every one is allowed. They belong to the
+	// Handler.
 	AllowedAppResources []*regexp.Regexp
 	// PlaceholderEnv gives the value of an environment variable that a submission may ask for as {{NAME}}; nil: none.
 	PlaceholderEnv func(name string) (string, bool)
@@ -58,6 +59,9 @@ func NewHandler(opts Options) *Handler {
 	}
 	if opts.MaxBodyBytes <= 0 {
 		opts.MaxBodyBytes = defaultBodyBytes
+	}
+	for _, p := range opts.AllowedAppResources {
+		p.Longest() // else a|ab does not match the whole of ab
 	}
 	return &Handler{opts: opts, bodies: budget{left: maxBodiesTogether}}
 }
