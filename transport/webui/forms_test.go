@@ -414,6 +414,9 @@ func TestG71_OperationsOfTheAPI(t *testing.T) {
 		if w := send(path, `{"nonsense":1}`, "Bearer secret"); w.Code != http.StatusBadRequest {
 			t.Errorf("%s with an unknown field: %d", path, w.Code)
 		}
+		if w := send(path, body+`{"dry_run":true}`, "Bearer secret"); w.Code != http.StatusBadRequest {
+			t.Errorf("%s with two values: %d", path, w.Code)
+		}
 	}
 	if len(f.ops.kills) != 1 || f.ops.kills[0] != (KillRequest{Kind: KindApp, ID: "app-1", DryRun: true}) ||
 		len(f.ops.drains) != 1 || f.ops.drains[0] != (DrainRequest{Worker: "w", On: true, IdleOnly: true}) ||

@@ -120,7 +120,11 @@ func change[Req, Answer any](h *Handler, have func() bool, limit func(Req) time.
 		var req Req
 		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBodyBytes))
 		dec.DisallowUnknownFields()
-		if err := dec.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
+		err := dec.Decode(&req)
+		if err == nil && dec.More() {
+			err = errors.New("there is more after the first value") // which may have been a dry_run
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
 			h.writeError(w, r, http.StatusBadRequest, &Error{Code: CodeBadRequest, Message: "the body is no request of " + r.URL.Path + ": " + err.Error()})
 			return
 		}
