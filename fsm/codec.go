@@ -25,6 +25,9 @@ const commandVersion uint8 = 1
 // envelopeBytes precede the msgpack: type and version.
 const envelopeBytes = 2
 
+// maxKeptBuffer bounds what an Encoder keeps of a large command.
+const maxKeptBuffer = 64 << 10
+
 type commandCodec struct {
 	name     string
 	maxBytes int
@@ -81,15 +84,36 @@ func decodeMsgpack(body []byte, into any) error {
 	return nil
 }
 
+// Encoder encodes commands one after another with one buffer: one goroutine.
+type Encoder struct {
+	buf []byte
+	enc *codec.Encoder
+}
+
+// NewEncoder gives an Encoder.
+func NewEncoder() *Encoder {
+	e := &Encoder{buf: make([]byte, 0, 512)}
+	e.enc = codec.NewEncoderBytes(&e.buf, msgpackHandle)
+	return e
+}
+
 // EncodeCommand gives the command's log entry: type, version, canonical msgpack. It fails with ErrTooLarge.
-func EncodeCommand(cmd Command) ([]byte, error) {
+func EncodeCommand(cmd Command) ([]byte, error) { return NewEncoder().Encode(cmd) }
+
+// Encode does what EncodeCommand does. The entry is the caller's.
+func (e *Encoder) Encode(cmd Command) ([]byte, error) {
 	c, ok := commandCodecs[cmd.Type()]
 	if !ok {
 		return nil, fmt.Errorf("%w: %s cannot be encoded", ErrInvalidCommand, cmd.Type())
 	}
-	var body []byte
-	if err := codec.NewEncoderBytes(&body, msgpackHandle).Encode(cmd); err != nil {
+	e.buf = e.buf[:0]
+	e.enc.ResetBytes(&e.buf)
+	if err := e.enc.Encode(cmd); err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.name, err)
+	}
+	body := e.buf
+	if cap(e.buf) > maxKeptBuffer {
+		e.buf = make([]byte, 0, 512)
 	}
 	if len(body)+envelopeBytes > c.maxBytes {
 		return nil, fmt.Errorf("%w: %s has %d bytes, the limit is %d", ErrTooLarge, c.name, len(body)+envelopeBytes, c.maxBytes)

@@ -80,7 +80,10 @@ type state struct {
 	globals     *globals
 	tables      tables
 	totals      Totals
-	digest      digestSum
+	// fleet counts the changes that decide which applications live workers can run. It belongs to this process: it is
+	// neither part of the digest nor of a snapshot.
+	fleet  uint64
+	digest digestSum
 }
 
 // emptyState is what every cluster begins with.

@@ -14,6 +14,7 @@ type tx struct {
 	tables  tables
 	totals  Totals
 	digest  digestSum
+	fleet   uint64
 	globals *globals // a private copy once globalsEdited
 	sums    *summer
 
@@ -33,7 +34,7 @@ type tx struct {
 type edit[T any] struct{ old, new *T }
 
 func newTx(base *state, sums *summer, index, term uint64, meta Meta) *tx {
-	return &tx{base: base, tables: base.tables, totals: base.totals, digest: base.digest, globals: base.globals,
+	return &tx{base: base, tables: base.tables, totals: base.totals, digest: base.digest, fleet: base.fleet, globals: base.globals,
 		sums: sums, meta: meta, index: index, term: term}
 }
 
@@ -197,6 +198,10 @@ func (t *tx) deleteRemoved(appID string, seq uint64) {
 // versions of an entity have stays.
 func (t *tx) finish() *state {
 	for i := range t.workerEdits {
+		if e := &t.workerEdits[i]; e.old == nil || e.new == nil || e.old.Live() != e.new.Live() ||
+			e.old.Release != e.new.Release || e.old.Families != e.new.Families {
+			t.fleet++
+		}
 		t.unindexWorker(t.workerEdits[i].old, t.workerEdits[i].new)
 	}
 	for i := range t.workerEdits {
@@ -213,7 +218,7 @@ func (t *tx) finish() *state {
 		t.globals.sum = t.sums.sum(kindGlobals, t.globals)
 		t.digest.add(t.globals.sum)
 	}
-	return &state{index: t.index, term: t.term, globals: t.globals, tables: t.tables, totals: t.totals, digest: t.digest}
+	return &state{index: t.index, term: t.term, globals: t.globals, tables: t.tables, totals: t.totals, fleet: t.fleet, digest: t.digest}
 }
 
 // sameWorkerPlace tells whether two versions of a worker have the same entries in the indexes by address and host.

@@ -51,6 +51,10 @@ type Core struct {
 	pending    map[string]pending // by request id
 	requestSeq uint64
 
+	// several tells, by families, whether the live workers are of several releases, as of that version of the fleet.
+	several   map[uint8]bool
+	severalAt uint64
+
 	drivers    driverSoft
 	plan       planState
 	lastAttach time.Time // when the last awaited peer came back
@@ -115,6 +119,7 @@ func (c *Core) forget() {
 	c.gone = map[string]bool{}
 	c.drivers = newDriverSoft()
 	c.plan = planState{}
+	c.several = nil
 	c.lastAttach = time.Time{}
 	c.dropped = false
 }

@@ -91,7 +91,10 @@ func (c *Core) findAppRelease(a *appSoft, uiURL string) {
 // placeable is compatible for one planning pass, and holds an application back while its release is being found out and
 // could decide: 3.4 and 3.5 speak alike to the master, but an executor of the one never works for a driver of the other.
 func (c *Core) placeable(view fsm.View) func(*fsm.Application, *fsm.Worker) bool {
-	several := map[uint8]bool{} // by families
+	if c.several == nil || c.severalAt != view.FleetVersion() {
+		c.several, c.severalAt = map[uint8]bool{}, view.FleetVersion()
+	}
+	several := c.several
 	return func(a *fsm.Application, w *fsm.Worker) bool {
 		if !compatible(a, w) {
 			return false

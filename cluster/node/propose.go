@@ -63,6 +63,7 @@ func (p *proposer) propose(cmd fsm.Command) {
 
 func (p *proposer) send() {
 	defer p.done.Done()
+	enc := fsm.NewEncoder()
 	for {
 		p.mu.Lock()
 		for len(p.queue) == 0 && !p.closed {
@@ -73,7 +74,7 @@ func (p *proposer) send() {
 		closed := p.closed
 		p.mu.Unlock()
 		for _, cmd := range batch {
-			p.report(p.apply(cmd, closed))
+			p.report(p.apply(enc, cmd, closed))
 		}
 		if closed {
 			p.mu.Lock()
@@ -85,11 +86,11 @@ func (p *proposer) send() {
 	}
 }
 
-func (p *proposer) apply(cmd fsm.Command, closed bool) outcome {
+func (p *proposer) apply(enc *fsm.Encoder, cmd fsm.Command, closed bool) outcome {
 	if closed {
 		return outcome{cmd: cmd, err: ErrStopped}
 	}
-	data, err := fsm.EncodeCommand(cmd)
+	data, err := enc.Encode(cmd)
 	if err != nil {
 		return outcome{cmd: cmd, err: fmt.Errorf("encode %s: %w", cmd.Type(), err)}
 	}

@@ -1,6 +1,11 @@
 package sparkmsg
 
-import "raftmaster/transport/javaser"
+import (
+	"bytes"
+	"sync"
+
+	"raftmaster/transport/javaser"
+)
 
 // limits hold for every stream decoded here. Deploy messages are small: the largest field lists are class paths.
 var limits = javaser.Limits{Depth: 64, Handles: 100_000, Values: 200_000, Bytes: 16 << 20}
@@ -17,6 +22,43 @@ type Decoded struct {
 // *UnknownClassError, *IncompatibleClassError, *FieldError and *PayloadTooLargeError; none holds content of the stream
 // beyond class and field names. Data after the object is an error.
 func Decode(stream []byte) (Decoded, error) {
+	if d, ok := decodeBoolean(stream); ok {
+		return d, nil
+	}
+	return decodeMessage(stream)
+}
+
+// knownBooleans are the streams of the two answers that nearly all questions get, with what they decode to.
+var knownBooleans = sync.OnceValue(func() (known [2]struct {
+	stream []byte
+	value  Boolean
+	fams   FamilySet
+}) {
+	for i := range known {
+		k := &known[i]
+		k.value.Value = i == 1
+		stream, err := encodeGraph(nil, &k.value, FamilyA)
+		if err != nil {
+			continue // then it is decoded each time
+		}
+		if d, err := decodeMessage(stream); err == nil {
+			k.stream, k.fams = bytes.Clone(stream), d.Families
+		}
+	}
+	return known
+})
+
+func decodeBoolean(stream []byte) (Decoded, bool) {
+	known := knownBooleans()
+	for i := range known {
+		if k := &known[i]; k.stream != nil && bytes.Equal(stream, k.stream) {
+			return Decoded{Msg: &Boolean{Value: k.value.Value}, Families: k.fams}, true
+		}
+	}
+	return Decoded{}, false
+}
+
+func decodeMessage(stream []byte) (Decoded, error) {
 	root, fams, err := decodeGraph(stream)
 	if err != nil {
 		return Decoded{}, err

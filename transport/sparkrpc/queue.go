@@ -44,9 +44,14 @@ func (q *pushQueue) popBack() push {
 	return p
 }
 
-// shrink releases memory: all of it when the queue is empty, the consumed part when it is most of the array.
+// keptItems is what an empty queue keeps: most queues hold a message or two, again and again.
+const keptItems = 4
+
+// shrink releases memory: nearly all of it when the queue is empty, the consumed part when it is most of the array.
 func (q *pushQueue) shrink() {
 	switch {
+	case q.len() == 0 && cap(q.items) <= keptItems:
+		q.items, q.head = q.items[:0], 0
 	case q.len() == 0:
 		*q = pushQueue{}
 	case q.head >= 64 && q.head > len(q.items)/2:

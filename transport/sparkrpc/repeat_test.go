@@ -145,3 +145,25 @@ func TestAShortcutTakesHeartbeatsThatComeAgain(t *testing.T) {
 	send("worker-1")
 	expect(3, "worker-1", "worker-2", "worker-2", "worker-1", "worker-1")
 }
+
+// A peer's last heartbeat and the end of its connection may arrive together, as one event.
+func TestAConnectionThatEndsRightBehindAHeartbeatIsNoticed(t *testing.T) {
+	s := serve(t, nil)
+	s.rec.onSend = func(c *Conn, in Inbound) { c.OnRepeat(in.Msg, func() bool { return true }) }
+	const peers = 200
+	for n := range peers {
+		p := dialScript(t, s.addr, workerAddr)
+		p.fam = sparkmsg.FamilyB
+		beat := p.request(frame.OneWayMessage, 0, "Master", mustEncode(t, heartbeat("worker-1", workerAddr), p.fam))
+		p.write(beat)
+		p.ask(1, VerifierEndpoint, &sparkmsg.CheckExistence{Name: "Master"})
+		p.mustNext()
+		p.write(beat)
+		closeQuietly(p.nc)
+		for end := time.Now().Add(20 * time.Second); len(s.rec.closed()) <= n; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the end of connection %d is not noticed", n)
+			}
+		}
+	}
+}

@@ -75,18 +75,21 @@ func newIdleReader(nc net.Conn) idleReader {
 	return r
 }
 
-// tryRead reads once; false waits for more. After a read that did not fill the buffer the socket is empty, so that there
-// is no need to find that out by another one before waiting.
+// tryRead reads once, and once more after what was taken; false waits for more. Only a read that finds nothing allows to
+// wait: the end of the connection may have come together with the data, and no other event would tell of it.
 func (r *rawIdleReader) tryRead(fd uintptr) bool {
 	buf := readBuffers.Get().(*[readBufferSize]byte)
-	for {
+	for again := false; ; {
 		n, err := unix.Read(int(fd), buf[:])
-		if err == unix.EINTR {
+		switch {
+		case err == unix.EINTR:
 			continue
-		}
-		if err == unix.EAGAIN || n > 0 && n < len(buf) && r.taken(buf[:n]) {
+		case err == unix.EAGAIN:
 			readBuffers.Put(buf)
 			return false
+		case n > 0 && !again && r.taken(buf[:n]):
+			again = true
+			continue
 		}
 		r.buf, r.n, r.err = buf, max(n, 0), nil
 		switch {

@@ -14,6 +14,7 @@ var errReplyQueue = errors.New("sparkrpc: peer does not read its answers")
 
 const (
 	maxBatchMessages = 128
+	firstBatch       = 4 << 10     // bytes of a new buffer
 	hurryTime        = time.Second // what a writer gets when a newer connection waits for the outbox
 )
 
@@ -32,7 +33,7 @@ type mark struct {
 	err        error // why it could not be encoded
 }
 
-var batches = sync.Pool{New: func() any { return new(batch) }}
+var batches = sync.Pool{New: func() any { return &batch{buf: make([]byte, 0, firstBatch)} }}
 
 func (b *batch) reset() {
 	clear(b.items)
