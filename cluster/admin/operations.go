@@ -213,7 +213,7 @@ func (o *Operations) Drain(ctx context.Context, req webui.DrainRequest) (webui.W
 	switch {
 	case !w.Live():
 		return webui.WorkerChange{}, failure(webui.CodeRefused, "worker %s is %s", w.ID, w.State)
-	case req.IdleOnly && !w.Draining && w.ExecutorCount+w.DriverCount > 0:
+	case req.IdleOnly && w.ExecutorCount+w.DriverCount > 0: // drained already or not: who asks wants to stop it
 		return webui.WorkerChange{}, notIdle(w)
 	}
 	out := webui.WorkerChange{Workers: o.views([]*fsm.Worker{w}), DryRun: req.DryRun}

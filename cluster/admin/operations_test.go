@@ -230,7 +230,10 @@ func TestS34_Drain(t *testing.T) {
 	if c, err := o.Drain(ctx, webui.DrainRequest{Worker: "worker-1", On: true}); err != nil || c.Changed != 1 || !draining("worker-1") {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if c, err := o.Drain(ctx, webui.DrainRequest{Worker: "worker-1", On: true, IdleOnly: true}); err != nil || c.Changed != 0 {
+	if _, err := o.Drain(ctx, webui.DrainRequest{Worker: "worker-1", On: true, IdleOnly: true}); refusalCode(t, err) != webui.CodeRefused {
+		t.Errorf("idle only, drained and busy: %v", err)
+	}
+	if c, err := o.Drain(ctx, webui.DrainRequest{Worker: "worker-1", On: true}); err != nil || c.Changed != 0 {
 		t.Errorf("again: %+v, %v", c, err)
 	}
 	if w := newBackend(n, Soft{}).Cluster().Workers[0]; !w.Draining {

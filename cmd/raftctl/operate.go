@@ -119,6 +119,8 @@ func (a *app) drain(ctx context.Context, req webui.DrainRequest, f changeFlags) 
 	return a.print.value(*done, func(w io.Writer) {
 		for _, x := range done.Workers {
 			switch {
+			case x.State == "DECOMMISSIONED":
+				fmt.Fprintf(w, "%s is DECOMMISSIONED and never gets new work, %sed or not\n", clean(x.ID), verb)
 			case done.Changed == 0:
 				fmt.Fprintf(w, "%s was %sed already\n", clean(x.ID), verb)
 			case req.On:

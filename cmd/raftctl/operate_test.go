@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +41,9 @@ func operated(t *testing.T, token string) (ms []*fakeMaster, changed func() []st
 			case r.ID == "unknown":
 				return nil, &webui.Error{Code: webui.CodeNotFound, Message: "no application has the id"}
 			}
+			if r.ID == "abort" && !r.DryRun {
+				panic(http.ErrAbortHandler) // as where the master is killed
+			}
 			k.Done = r.Kind == webui.KindApp && !r.DryRun
 			return k, nil
 		case webui.DrainRequest:
@@ -47,7 +51,8 @@ func operated(t *testing.T, token string) (ms []*fakeMaster, changed func() []st
 			if r.IdleOnly {
 				return nil, &webui.Error{Code: webui.CodeRefused, Message: "worker w is not idle"}
 			}
-			return webui.WorkerChange{Workers: []webui.Worker{{ID: r.Worker, State: "ALIVE", Executors: 1, Drivers: 2}}, Changed: 1, DryRun: r.DryRun}, nil
+			state := map[bool]string{true: "ALIVE", false: "DECOMMISSIONED"}[r.Worker == "w"]
+			return webui.WorkerChange{Workers: []webui.Worker{{ID: r.Worker, State: state, Executors: 1, Drivers: 2}}, Changed: 1, DryRun: r.DryRun}, nil
 		case webui.DecommissionRequest:
 			note(r.DryRun, r)
 			return webui.WorkerChange{Workers: []webui.Worker{{ID: "worker-1", State: "ALIVE", Executors: 1}, {ID: "worker-2", State: "DECOMMISSIONED"}}, Changed: 1, DryRun: r.DryRun}, nil
@@ -127,6 +132,14 @@ func TestG71_OperationsAskFirst(t *testing.T) {
 	check(t, ctl(t, nil, "--endpoints", e, "drain", "w"), exitOK, "gets no new work")
 	check(t, ctl(t, nil, "--endpoints", e, "compat", "clear", "good"), exitOK, "nothing is held against good")
 	check(t, ctl(t, nil, "--endpoints", e, "kill", "app", "ended"), exitOK, "has ended already, as FINISHED")
+}
+
+// TestOperationsThatLeaveAQuestion: what was asked for is not all that is said.
+func TestOperationsThatLeaveAQuestion(t *testing.T) {
+	ms, _ := operated(t, "")
+	e := endpoints(ms)
+	check(t, ctl(t, nil, "--endpoints", e, "undrain", "decommissioned"), exitOK, "never gets new work")
+	check(t, ctl(t, nil, "--endpoints", e, "kill", "app", "abort", "--yes"), exitError, "went away before it answered", "may still happen")
 }
 
 // TestG71_OperationsRefused: exit codes and the next step.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -65,7 +66,7 @@ func (a *app) postTransfer(ctx context.Context, endpoint string, req webui.Trans
 	return post[webui.Transfer](ctx, a.client, endpoint, "/v1/transfer-leadership", req, "the transfer may still happen: look with raftctl leader")
 }
 
-// post asks the leader for a change. late says what a time-out leaves open.
+// post asks the leader for a change. late says what is left open where no answer came.
 func post[Answer any](ctx context.Context, c *client, endpoint, path string, req any, late string) (Answer, error) {
 	var out Answer
 	err := c.call(ctx, http.MethodPost, endpoint, path, req, &out)
@@ -76,6 +77,9 @@ func post[Answer any](ctx context.Context, c *client, endpoint, path string, req
 	if !errors.As(err, &e) {
 		if isTimeout(err) {
 			return out, coded(exitTimeout, "%s did not answer within %v; %s", endpoint, c.timeout, late)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+			return out, fmt.Errorf("%s went away before it answered; %s", endpoint, late)
 		}
 		return out, fmt.Errorf("%s: %w", endpoint, err)
 	}
