@@ -155,7 +155,23 @@ func (t *tx) finishApp(id string, state AppState, reason string, tellDriver bool
 	t.emit(ApplicationFinished{AppID: id, Workers: t.allWorkers()})
 }
 
+// allWorkers lists all workers. The list is shared by all commands that find the same workers: it must not be changed.
 func (t *tx) allWorkers() []WorkerRef {
+	known := t.refs != nil && t.refs.list != nil && t.refs.fleet == t.fleet
+	for i := range t.workerEdits {
+		known = known && !fleetDiffers(&t.workerEdits[i])
+	}
+	if known {
+		return t.refs.list
+	}
+	list := t.listWorkers()
+	if t.refs != nil && !slices.ContainsFunc(t.workerEdits, func(e edit[Worker]) bool { return fleetDiffers(&e) }) {
+		*t.refs = workerRefs{fleet: t.fleet, list: list}
+	}
+	return list
+}
+
+func (t *tx) listWorkers() []WorkerRef {
 	workers := t.tables.workers.collect(nil)
 	out := make([]WorkerRef, 0, len(workers))
 	for _, old := range workers {

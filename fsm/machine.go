@@ -9,6 +9,7 @@ import (
 type Machine struct {
 	current atomic.Pointer[state]
 	sums    *summer
+	refs    workerRefs // what allWorkers listed last
 }
 
 // NewMachine gives the empty state at index 0.
@@ -43,6 +44,7 @@ func (m *Machine) apply(base *state, index, term uint64, cmd Command) (Result, *
 		panic(fmt.Sprintf("fsm: index %d applied after %d", index, base.index))
 	}
 	t := newTx(base, m.sums, index, term, cmd.Header())
+	t.refs = &m.refs
 	value, err := t.dispatch(cmd)
 	if err != nil {
 		return Result{Err: err}, nil

@@ -80,7 +80,7 @@ type state struct {
 	globals     *globals
 	tables      tables
 	totals      Totals
-	// fleet counts the changes that decide which applications live workers can run. It belongs to this process: it is
+	// fleet counts the changes of who the workers are, where, and what they can run. It belongs to this process: it is
 	// neither part of the digest nor of a snapshot.
 	fleet  uint64
 	digest digestSum

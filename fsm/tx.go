@@ -17,6 +17,7 @@ type tx struct {
 	fleet   uint64
 	globals *globals // a private copy once globalsEdited
 	sums    *summer
+	refs    *workerRefs // of the machine; nil while a snapshot is read
 
 	globalsEdited bool
 	workerEdits   []edit[Worker]
@@ -198,8 +199,7 @@ func (t *tx) deleteRemoved(appID string, seq uint64) {
 // versions of an entity have stays.
 func (t *tx) finish() *state {
 	for i := range t.workerEdits {
-		if e := &t.workerEdits[i]; e.old == nil || e.new == nil || e.old.Live() != e.new.Live() ||
-			e.old.Release != e.new.Release || e.old.Families != e.new.Families {
+		if fleetDiffers(&t.workerEdits[i]) {
 			t.fleet++
 		}
 		t.unindexWorker(t.workerEdits[i].old, t.workerEdits[i].new)
@@ -219,6 +219,17 @@ func (t *tx) finish() *state {
 		t.digest.add(t.globals.sum)
 	}
 	return &state{index: t.index, term: t.term, globals: t.globals, tables: t.tables, totals: t.totals, fleet: t.fleet, digest: t.digest}
+}
+
+// workerRefs are all workers of one version of the fleet.
+type workerRefs struct {
+	fleet uint64
+	list  []WorkerRef
+}
+
+// fleetDiffers tells whether an edit changes what state.fleet counts: who the workers are, where, and what they can run.
+func fleetDiffers(e *edit[Worker]) bool {
+	return e.old == nil || e.new == nil || e.old.Live() != e.new.Live() || e.old.Ref() != e.new.Ref()
 }
 
 // sameWorkerPlace tells whether two versions of a worker have the same entries in the indexes by address and host.

@@ -88,8 +88,8 @@ func (v View) Index() uint64 { return v.state().index }
 // Term is the term of the last applied entry.
 func (v View) Term() uint64 { return v.state().term }
 
-// FleetVersion changes with what decides which applications the live workers can run: who they are, and their releases
-// and families. It is comparable within the life of one state machine only.
+// FleetVersion changes with who the workers are, where, and what they can run (Live, WorkerRef). It is comparable within
+// the life of one state machine only.
 func (v View) FleetVersion() uint64 { return v.state().fleet }
 
 // ClusterID is "" until InitCluster.
