@@ -275,6 +275,32 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// A peer with an open connection is asked in its own words at once: a JVM of the other Scala line logs each question that it
+// cannot read as an error, with its stack.
+func TestProbeOfAnAttachedPeerUsesItsFamily(t *testing.T) {
+	for _, fam := range []sparkmsg.Family{sparkmsg.FamilyB, sparkmsg.FamilyE} {
+		s := serve(t, nil)
+		ln, up := listen(t)
+		p := dialScript(t, s.addr, up)
+		p.fam = fam
+		p.send("Master", heartbeat("w", up))
+		eventually(t, "heartbeat", func() bool { return len(s.rec.received()) == 1 })
+		result := make(chan ProbeResult, 1)
+		s.Probe(up, "Worker", patience, func(r ProbeResult) { result <- r })
+		q := newScript(t, accept(t, ln), up)
+		q.fam = fam
+		f, req, _ := q.nextMessage()
+		if asked, err := sparkmsg.Decode(req.Content); err != nil || !asked.Families.Has(fam) {
+			t.Errorf("family %s is asked in the words of %s: %v", fam, asked.Families, err)
+		}
+		q.answer(f.RequestID, true)
+		if r := <-result; r != ProbeTrue {
+			t.Errorf("family %s: %v", fam, r)
+		}
+		closeQuietlyListener(ln)
+	}
+}
+
 // A dial to a port of the ephemeral range that nobody listens on can connect to itself.
 func TestSelfConnectCountsAsRefused(t *testing.T) {
 	s := serve(t, nil)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"raftmaster/transport/frame"
@@ -52,7 +53,7 @@ func (e *Endpoint) startProbesLocked() {
 		job := q.waiting[0]
 		q.waiting = q.waiting[1:]
 		fams := []sparkmsg.Family{sparkmsg.FamilyB, sparkmsg.FamilyE} // one of each Scala line
-		if fam, ok := e.families[job.to]; ok {
+		if fam := e.familyLocked(job.to); fam != sparkmsg.FamilyUnknown {
 			fams = []sparkmsg.Family{fam}
 			for _, other := range []sparkmsg.Family{sparkmsg.FamilyB, sparkmsg.FamilyE} {
 				if (other < sparkmsg.FamilyC) != (fam < sparkmsg.FamilyC) {
@@ -65,6 +66,19 @@ func (e *Endpoint) startProbesLocked() {
 		}
 		q.running++
 	}
+}
+
+// familyLocked is the family in which a peer is asked first. What its open connections speak counts before what is
+// remembered of closed ones: a JVM that is asked in another Scala line's words logs an error with its stack.
+func (e *Endpoint) familyLocked(addr frame.Address) sparkmsg.Family {
+	if p := e.peers[addr]; p != nil {
+		for _, c := range slices.Backward(p.conns) {
+			if fam := c.Families().Lowest(); fam != sparkmsg.FamilyUnknown {
+				return fam
+			}
+		}
+	}
+	return e.families[addr]
 }
 
 func (e *Endpoint) runProbe(job probeJob, fams []sparkmsg.Family) {
