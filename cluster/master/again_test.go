@@ -42,6 +42,16 @@ func TestUncommittedUnregistrationIsProposedAgain(t *testing.T) {
 	a.wantState(fsm.AppFinished)
 }
 
+// The clocks of a worker that is known to be gone have a minute to go.
+func TestUncommittedRemovalOfAWorkerThatIsGoneIsProposedAgain(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.beating = nil
+	w.net.reach[fw.addr] = ProbeRefused
+	w.uncommitted(fw.close)
+	fw.wantState(fsm.WorkerDead)
+}
+
 // A worker lists what it runs when it is asked, and not again by itself.
 func TestUncommittedListIsAskedForAgain(t *testing.T) {
 	w := newWorld(t)

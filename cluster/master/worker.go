@@ -327,9 +327,16 @@ func (c *Core) removeWorker(id, reason string, mayLive bool) {
 			c.awaitWorker(c.workerSoft(id, fromFSMAddress(w.Address), sparkmsg.FamilySet(w.Families)))
 		}
 		c.needPlan()
-	}, func(error) {
-		if soft := c.workers[id]; soft != nil {
-			soft.removing = false // the next look at the clocks tries again
+	}, func(err error) {
+		soft := c.workers[id]
+		if soft == nil {
+			return
 		}
+		soft.removing = false // the next look at the clocks tries again
+		c.again(func() {
+			if c.workers[id] == soft && !soft.unreachableSince.IsZero() {
+				c.checkWorkerAlive(soft) // whose clocks have long to go
+			}
+		})(err)
 	})
 }
