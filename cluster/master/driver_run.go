@@ -33,6 +33,7 @@ func (c *Core) sendDriver(e *fsm.LaunchDriver) bool {
 		c.log.Warn("a driver is not launched: its worker has lost its connection", "driver_id", e.DriverID, "worker_id", e.Worker.ID)
 		if w != nil {
 			w.drivers[e.DriverID] = &launch{unsent: true} // where that is not committed, the worker's next list puts it back
+			c.checkWorkerAlive(w)                         // the news of its connection may be behind much else: no other launch meanwhile
 		}
 		c.takeBackLaunch(e.Worker.ID, e.DriverID)
 		return false

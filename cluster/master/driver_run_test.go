@@ -480,7 +480,7 @@ func TestS19_UncommittedReturnToTheQueueIsMadeGoodByTheNextList(t *testing.T) {
 	w.held = false
 	w.wantDriver(id, fsm.DriverStateRunning)
 	fw.register()
-	fw.latestDrivers()
+	fw.schedulerDrivers() // it was asked
 	w.advance(time.Second)
 	w.wantDriver(id, fsm.DriverStateRunning)
 	wantLen(t, "launches", fw.driverLaunches(), 1)

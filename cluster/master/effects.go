@@ -119,6 +119,7 @@ func (c *Core) sendLaunch(e *fsm.LaunchExecutor) bool {
 	if w != nil && !c.deps.Network.Attached(w.addr) {
 		// What waits for a connection may reach another process at the worker's address, which would run it.
 		c.log.Warn("an executor is not launched: its worker has lost its connection", "app_id", e.AppID, "executor_id", e.ExecID, "worker_id", w.id)
+		c.checkWorkerAlive(w) // the news of its connection may be behind much else: no other launch meanwhile
 		c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: w.id,
 			Missing: []fsm.ExecutorKey{{AppID: e.AppID, ExecID: e.ExecID}}, Unasked: true}, func(fsm.Result) {}, nil)
 		return false

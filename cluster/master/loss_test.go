@@ -326,3 +326,20 @@ func TestDriverThatIsJustEndingIsNoticedWithinASecond(t *testing.T) {
 		a.wantState(fsm.AppFailed)
 	}
 }
+
+// A worker's connection is gone, and the news of that waits behind other messages: nothing is placed there again and again.
+func TestWorkerWithoutAConnectionGetsNoSecondLaunch(t *testing.T) {
+	w := newWorld(t)
+	fw := w.joined(1)
+	w.net.attached[fw.addr] = false
+	w.net.reach[fw.addr] = ProbeUnreachable
+	id := w.submitted()
+	w.wantDriver(id, fsm.DriverStateSubmitted)
+	wantLen(t, "placements of the driver", committed[fsm.PlaceDrivers](w), 1)
+	fw.heartbeat()
+	w.wantDriver(id, fsm.DriverStateRunning)
+	w.net.attached[fw.addr] = false
+	w.joinedApp(1, maxCores(1))
+	w.joinedApp(2, maxCores(1)) // what makes the next plan
+	wantLen(t, "placements of executors", committed[fsm.PlaceExecutors](w), 1)
+}
