@@ -43,6 +43,13 @@ func perCPU(r *load.Result) float64 {
 	return r.Master.PerCPUSecond
 }
 
+func eachMicros(r *load.Result) float64 {
+	if r.Master == nil {
+		return 0
+	}
+	return r.Master.EachMicros
+}
+
 const (
 	heartbeats   = "heartbeats"
 	registration = "worker registrations"
@@ -60,6 +67,8 @@ var metrics = []metric{
 	{Name: atOnce, Unit: "1/s", result: atOnce, value: perSecond},
 	{Name: changes, Unit: "1/s", result: changes, value: perSecond},
 	{Name: "heartbeats per CPU-second", Unit: "1/s", result: heartbeats, value: perCPU, target: 10},
+	{Name: "leader's CPU for a worker registration", Unit: "µs", result: registration, value: eachMicros, less: true},
+	{Name: "leader's CPU for a replaced executor", Unit: "µs", result: replacing, value: eachMicros, less: true},
 	{Name: rss, Unit: "MB", less: true, target: 8},
 }
 
@@ -83,7 +92,7 @@ type round map[string]float64
 
 func (o options) loadConfig(c *cluster) load.Config {
 	cfg := load.Config{
-		Masters: c.masters, Release: o.release, Workers: o.workers, Apps: o.apps, Executors: 10, PID: c.leader.pid(),
+		Masters: c.masters, Release: o.release, Workers: o.workers, Apps: o.apps, Executors: 10, PID: c.leader.pid(), Others: c.others(),
 		Phases:  []load.Phase{load.PhaseWorkers, load.PhaseHeartbeats, load.PhaseApps, load.PhaseBurst, load.PhaseChurn},
 		Window:  o.window,
 		Burst:   o.workers,
@@ -122,7 +131,7 @@ func measureSide(ctx context.Context, o options, ours bool, spark sparktest.Spar
 		if err := c.await(ctx); err != nil {
 			return nil, err
 		}
-		cfg.PID = c.leader.pid()
+		cfg.PID, cfg.Others = c.leader.pid(), c.others()
 	}
 	report, err := load.Run(ctx, cfg)
 	sayErrors(report)

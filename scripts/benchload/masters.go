@@ -82,7 +82,7 @@ func startOurs(ctx context.Context, b *bed) (*cluster, error) {
 
 // await waits for the leader.
 func (c *cluster) await(ctx context.Context) error {
-	leader, err := load.FindLeader(ctx, load.Config{Masters: c.masters, Timeout: startTimeout, Net: scoutNet})
+	leader, err := load.FindLeader(ctx, load.Config{Masters: c.masters, Timeout: startTimeout, Net: scoutNet, Phases: []load.Phase{load.PhaseWorkers}})
 	if err != nil {
 		return err
 	}
@@ -92,6 +92,17 @@ func (c *cluster) await(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// others are the processes of the masters that follow.
+func (c *cluster) others() []int {
+	var pids []int
+	for _, n := range c.nodes {
+		if n.proc != c.leader {
+			pids = append(pids, n.proc.pid())
+		}
+	}
+	return pids
 }
 
 // scoutNet is the second octet of the address that looks for leaders.

@@ -63,7 +63,7 @@ func scale(ctx context.Context, o options) (_ *Scale, err error) {
 		hold = 2 * time.Second
 	}
 	cfg := load.Config{
-		Masters: s.c.masters, Workers: o.scaleWorkers, Apps: o.scaleApps, Executors: o.scaleExecutors, PID: s.c.leader.pid(),
+		Masters: s.c.masters, Workers: o.scaleWorkers, Apps: o.scaleApps, Executors: o.scaleExecutors, PID: s.c.leader.pid(), Others: s.c.others(),
 		Phases: []load.Phase{load.PhaseWorkers, load.PhaseApps, load.PhaseChurn, load.PhaseHold},
 		Window: 512, AppWindow: 16, ChurnWindow: 1, Duration: hold, Timeout: 10 * time.Minute, Progress: progressLine(), After: s.after,
 	}
