@@ -346,7 +346,7 @@ func (c *Core) check(p *peerCheck) {
 
 // checkWorkerAlive asks a worker whose connections are gone. Until it answers it gets no new work.
 func (c *Core) checkWorkerAlive(w *workerSoft) {
-	if !w.probing && w.unreachableSince.IsZero() {
+	if w.unreachableSince.IsZero() {
 		w.unreachableSince = c.now()
 		w.beats.stop() // its next heartbeat is news
 	}
