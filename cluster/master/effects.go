@@ -45,14 +45,16 @@ func (c *Core) sendEffects(effects []fsm.Effect) {
 			c.toApp(e.Driver, &sparkmsg.ExecutorUpdated{
 				ID: int32(e.ExecID), State: sparkmsg.ExecutorState(e.State), Message: e.Message, ExitStatus: toInt32(e.ExitStatus), WorkerHost: e.WorkerHost})
 		case fsm.WorkerRemoved:
+			msg := &sparkmsg.WorkerRemoved{ID: e.WorkerID, Host: e.Host, Message: e.Message}
 			for _, d := range e.Drivers {
-				c.toApp(d, &sparkmsg.WorkerRemoved{ID: e.WorkerID, Host: e.Host, Message: e.Message})
+				c.toApp(d, msg)
 			}
 		case fsm.ApplicationRemoved:
 			c.appRemoved(e.Driver, e.State)
 		case fsm.ApplicationFinished:
+			msg := &sparkmsg.ApplicationFinished{ID: e.AppID}
 			for _, w := range e.Workers {
-				c.toWorker(w, &sparkmsg.ApplicationFinished{ID: e.AppID})
+				c.toWorker(w, msg)
 			}
 		case fsm.DecommissionWorker:
 			c.toWorker(e.Worker, &sparkmsg.DecommissionWorker{})
