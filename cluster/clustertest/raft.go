@@ -75,11 +75,14 @@ func (r *raft) commitSoon() {
 	term := r.term
 	r.s.after(d, func() {
 		r.committing = false
-		if r.term != term || r.leader == nil || r.leader.isolated || len(r.pending) == 0 {
+		switch {
+		case r.leader == nil || r.leader.isolated || len(r.pending) == 0:
 			return
-		}
-		if r.leader.paused {
+		case r.leader.paused:
 			return // when it runs on, if it still leads
+		case r.term != term:
+			r.commitSoon() // for the leader that has come meanwhile
+			return
 		}
 		n := 1 + r.s.rng.IntN(len(r.pending))
 		r.commit(r.pending[:n], r.term)
