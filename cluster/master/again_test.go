@@ -81,3 +81,49 @@ func TestUncommittedEndOfALaunchThatIsOverdueIsProposedAgain(t *testing.T) {
 		t.Error("the executor whose launch was never received is still on the books")
 	}
 }
+
+// A worker that has read a launch and does not list the driver has run it, or cannot: whichever of the commands that say so
+// is not committed, the driver is not started once more under its id.
+func TestUncommittedReceiptOfAListedLaunchStartsNoDriverAgain(t *testing.T) {
+	for name, lost := range map[string]func(fsm.Command) bool{
+		"the receipt": func(cmd fsm.Command) bool { _, is := cmd.(fsm.LaunchReceipts); return is },
+		"the list":    func(cmd fsm.Command) bool { _, is := cmd.(fsm.ReconcileWorker); return is },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			fw := w.joined(1)
+			w.net.receipts[fw.addr] = false
+			id := w.submitted()
+			fw.register()
+			asked := len(got[*sparkmsg.MasterChanged](w.net, fw.addr))
+			w.held = true
+			fw.latestDrivers()
+			failed := 0
+			for len(w.queue) > 0 {
+				batch := w.queue
+				w.queue = nil
+				for _, cmd := range batch {
+					if lost(cmd) {
+						w.core.ProposeFailed(cmd, errors.New("too many commands are in flight"))
+						failed++
+					} else {
+						w.core.Applied(w.commit(cmd))
+					}
+				}
+			}
+			w.held = false
+			if failed == 0 {
+				t.Fatal("nothing was lost")
+			}
+			w.wantDriver(id, fsm.DriverStateRunning)
+			w.advance(planRetry + w.core.lease() + time.Second)
+			if len(got[*sparkmsg.MasterChanged](w.net, fw.addr)) == asked {
+				t.Fatal("the worker is not asked for its list again")
+			}
+			fw.schedulerDrivers()
+			w.wantDriver(id, fsm.DriverStateError)
+			w.advance(w.core.lease() + time.Second)
+			wantLen(t, "launches", fw.driverLaunches(), 1)
+		})
+	}
+}

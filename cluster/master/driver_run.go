@@ -231,7 +231,7 @@ func (c *Core) compareDrivers(conn Conn, w *workerSoft, view state, ids []string
 		listed[id] = true
 	}
 	first, _ := conn.Outbox()
-	var read []string // their launches have certainly reached the worker, and so has the question after them
+	var read []*fsm.Driver // their launches have certainly reached the worker, and so has the question after them
 	view.DriversOnWorker(w.id, func(d *fsm.Driver) bool {
 		l := w.drivers[d.ID]
 		switch {
@@ -246,23 +246,61 @@ func (c *Core) compareDrivers(conn Conn, w *workerSoft, view state, ids []string
 		case l != nil && !l.unsent && (!l.inherited && l.seq >= w.listSeq || !d.Delivered && (l.inherited || first > l.seq) && !l.suspect):
 			// launched after the question that this list answers, or on another connection, where it may be on its way
 		default:
-			if l != nil && !l.unsent && !l.inherited && first <= l.seq {
-				if !d.Delivered {
-					read = append(read, d.ID)
-				}
-				if l.suspect {
-					c.cannotRead(w, d)
-				}
+			proven := l != nil && !l.unsent && !l.inherited && first <= l.seq
+			if proven && l.suspect {
+				c.cannotRead(w, d)
+			}
+			if proven && !d.Delivered {
+				read = append(read, d)
+				break
 			}
 			missing = append(missing, d.ID)
 		}
 		return true
 	})
 	if len(read) > 0 {
-		// Started and ended, or not readable: in no case is it to be started once more under this id.
-		c.propose("LaunchReceipts", fsm.LaunchReceipts{Meta: c.meta(), WorkerID: w.id, Drivers: read}, func(fsm.Result) {}, nil)
+		c.endRead(w, read)
 	}
 	return missing, news || len(listed) > 0
+}
+
+// endRead ends drivers whose launches a worker has certainly read and which it does not list: started and ended, or not
+// readable. In no case is one to be started once more under its id, so that nobody is told that it is missing before it
+// is committed that the launch arrived.
+func (c *Core) endRead(w *workerSoft, read []*fsm.Driver) {
+	ids := make([]string, len(read))
+	for i, d := range read {
+		ids[i] = d.ID
+	}
+	askAgain := c.again(func() {
+		if c.workers[w.id] == w {
+			c.awaitWorker(w) // it says again what it runs only when it is asked
+		}
+	})
+	c.propose("LaunchReceipts", fsm.LaunchReceipts{Meta: c.meta(), WorkerID: w.id, Drivers: ids}, func(fsm.Result) {
+		view := c.view()
+		cmd := fsm.ReconcileWorker{Meta: c.meta(), WorkerID: w.id, Unasked: true, RequeueAtMillis: c.now().Add(c.lease()).UnixMilli()}
+		for _, old := range read {
+			// Still the launch that the list was about.
+			if d := view.Driver(old.ID); d != nil && d.Delivered && d.WorkerID == w.id && d.LaunchedAtMillis == old.LaunchedAtMillis {
+				cmd.MissingDrivers = append(cmd.MissingDrivers, d.ID)
+			}
+		}
+		if len(cmd.MissingDrivers) == 0 {
+			return
+		}
+		c.propose("ReconcileWorker", cmd, func(r fsm.Result) {
+			ended := r.Value.(fsm.ReconcileResult).EndedDrivers
+			for _, id := range ended {
+				c.forgetDriverLaunch(w, id)
+			}
+			c.driversLost(ended)
+			if len(ended) > 0 {
+				c.event("worker", w.id, fmt.Sprintf("its list differed: %d drivers ended", len(ended)))
+			}
+			c.needPlan()
+		}, askAgain)
+	}, askAgain)
 }
 
 // cannotRead notes that a worker received the launch of a driver and then neither reported nor listed it, on the same
