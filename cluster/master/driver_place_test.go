@@ -156,3 +156,28 @@ func TestListBetweenABookingAndItsLaunchEndsNoDriver(t *testing.T) {
 	w.advance(5 * time.Second)
 	wantLen(t, "launches", fw.driverLaunches(), 1)
 }
+
+// Thousands that fit nowhere are said by number: the ring of events and the log belong to others too.
+func TestManyHopelessDriversAreSaidByNumber(t *testing.T) {
+	w := newWorld(t)
+	w.joined(1)
+	var ids []string
+	for n := range 3 * maxHopelessSaid {
+		ids = append(ids, fmt.Sprintf("driver-%04d", n))
+	}
+	w.log.Reset()
+	for range 2 {
+		w.core.warnDrivers(ids, 0)
+	}
+	const text = "require more resource than any of Workers could have."
+	if n := strings.Count(w.log.String(), "requires more resource"); n != maxHopelessSaid {
+		t.Errorf("%d drivers are said by name", n)
+	}
+	if n := strings.Count(w.log.String(), fmt.Sprintf("%d more drivers %s", 2*maxHopelessSaid, text)); n != 1 {
+		t.Errorf("the rest is said %d times:\n%s", n, w.log)
+	}
+	w.core.warnDrivers(append(ids, "driver-new"), 0)
+	if !strings.Contains(w.log.String(), "Driver driver-new requires") {
+		t.Error("a new one is not said")
+	}
+}

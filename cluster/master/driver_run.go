@@ -351,16 +351,7 @@ func (c *Core) driversOf(view state, workerID string) (ids []string) {
 
 // warnDrivers says once which waiting drivers fit nowhere (G-54, G-56), and that a limit holds others back.
 func (c *Core) warnDrivers(hopeless []string, overLimit int) {
-	warned := map[string]bool{}
-	for _, id := range hopeless {
-		warned[id] = true
-		if !c.drivers.warned[id] {
-			text := fmt.Sprintf("Driver %s requires more resource than any of Workers could have.", id)
-			c.log.Warn(text)
-			c.event("driver", id, text)
-		}
-	}
-	c.drivers.warned = warned
+	c.drivers.warned = c.sayHopeless("driver", "Driver", hopeless, c.drivers.warned)
 	if overLimit > 0 && !c.drivers.limitWarned {
 		c.log.Warn("waiting drivers are held back by spark.deploy.maxDrivers", "drivers", overLimit, "limit", c.cfg.MaxDrivers)
 		c.event("driver", "", fmt.Sprintf("%d wait because spark.deploy.maxDrivers is %d", overLimit, c.cfg.MaxDrivers))

@@ -102,15 +102,34 @@ func (c *Core) wakePlan(atMillis int64) {
 	}
 }
 
+// maxHopelessSaid bounds how many of those that fit nowhere one pass says by name: a worker that leaves can make thousands
+// so, and the events of a cluster are few.
+const maxHopelessSaid = 20
+
 func (c *Core) warnHopeless(apps []string) {
-	warned := map[string]bool{}
-	for _, id := range apps {
-		warned[id] = true
-		if !c.plan.warned[id] {
-			text := fmt.Sprintf("App %s requires more resource than any of Workers could have.", id)
+	c.plan.warned = c.sayHopeless("app", "App", apps, c.plan.warned)
+}
+
+// sayHopeless says of those in ids that were not known to fit nowhere that they do, the first by name and the rest by
+// number. It returns those that are known now.
+func (c *Core) sayHopeless(kind, noun string, ids []string, known map[string]bool) map[string]bool {
+	now := make(map[string]bool, len(ids))
+	fresh := 0
+	for _, id := range ids {
+		now[id] = true
+		if known[id] {
+			continue
+		}
+		if fresh++; fresh <= maxHopelessSaid {
+			text := fmt.Sprintf("%s %s requires more resource than any of Workers could have.", noun, id)
 			c.log.Warn(text)
-			c.event("app", id, text)
+			c.event(kind, id, text)
 		}
 	}
-	c.plan.warned = warned
+	if rest := fresh - maxHopelessSaid; rest > 0 {
+		text := fmt.Sprintf("%d more %ss require more resource than any of Workers could have.", rest, kind)
+		c.log.Warn(text)
+		c.event(kind, "", text)
+	}
+	return now
 }
