@@ -42,6 +42,51 @@ func TestUncommittedUnregistrationIsProposedAgain(t *testing.T) {
 	a.wantState(fsm.AppFinished)
 }
 
+// The clocks of an application whose driver is known to be gone have two minutes to go, whichever way that became known.
+func TestUncommittedEndOfAnApplicationWhoseDriverIsGoneIsProposedAgain(t *testing.T) {
+	for name, gone := range map[string]func(*world, *fakeApp){
+		"its connection closed": func(_ *world, a *fakeApp) { a.close() },
+		"it says so itself": func(w *world, a *fakeApp) {
+			w.net.asks[a.addr] = func(sparkmsg.Message) (sparkmsg.Message, error) { return &sparkmsg.Boolean{}, nil }
+			w.advance(askEvery + 2*time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			a := w.joinedApp(1)
+			w.net.reach[a.addr] = ProbeFalse
+			w.uncommitted(func() {
+				gone(w, a)
+				if !w.core.gone[a.id] {
+					t.Fatal("the driver is not known to be gone")
+				}
+			})
+			a.wantState(fsm.AppFailed)
+			if len(w.core.gone) > 0 {
+				t.Errorf("%v are still remembered", w.core.gone)
+			}
+		})
+	}
+}
+
+// A driver that is heard of before its end could be committed goes on.
+func TestUncommittedEndOfAnApplicationWhoseDriverIsBackIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	a := w.joinedApp(1)
+	w.net.reach[a.addr] = ProbeFalse
+	w.held = true
+	a.close()
+	w.fail(errors.New("too many commands are in flight"))
+	w.held = false
+	a.online()
+	a.acknowledge()
+	w.advance(planRetry + time.Second)
+	a.wantState(fsm.AppWaiting)
+	if len(w.core.gone) > 0 {
+		t.Errorf("%v are still remembered", w.core.gone)
+	}
+}
+
 // The clocks of a worker that is known to be gone have a minute to go.
 func TestUncommittedRemovalOfAWorkerThatIsGoneIsProposedAgain(t *testing.T) {
 	w := newWorld(t)

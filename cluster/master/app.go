@@ -207,8 +207,21 @@ func (c *Core) finishApplication(id string, state fsm.AppState, reason string) {
 	}, func(err error) {
 		if state == fsm.AppFinished { // its driver has said so, and leaves
 			c.again(func() { c.finishApplication(id, state, reason) })(err)
-		} else if soft := c.apps[id]; soft != nil {
-			soft.ending = false // the next look at the clocks tries again
+			return
+		}
+		gone := c.gone[id]
+		delete(c.gone, id) // the next one who ends it may not know that
+		soft := c.apps[id]
+		if soft == nil {
+			return
+		}
+		soft.ending = false // the next look at the clocks tries again
+		if gone {
+			c.again(func() {
+				if c.apps[id] == soft && (soft.away || soft.silent) {
+					c.checkApp(soft) // whose clocks have long to go
+				}
+			})(err)
 		}
 	})
 }

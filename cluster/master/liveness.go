@@ -250,6 +250,7 @@ func (c *Core) askDriver(a *appSoft) {
 					c.awaitApp(a)
 				}
 			default:
+				a.silent = true // it is not heard of by this
 				c.appGone(a, "its driver has ended the application client")
 			}
 		})
