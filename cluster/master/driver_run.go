@@ -195,7 +195,7 @@ func (c *Core) forgetDriverLaunch(w *workerSoft, id string) {
 }
 
 // scanKills repeats the wish to end drivers that are still there (G-36): a worker that lost the message would run them
-// for ever.
+// for ever. It asks for the worker's list as well: of a driver whose end was reported to nobody nothing else would tell.
 func (c *Core) scanKills(view state, now time.Time) {
 	for _, id := range sortedKeys(c.drivers.kills) {
 		d := view.Driver(id)
@@ -210,6 +210,7 @@ func (c *Core) scanKills(view state, now time.Time) {
 		c.drivers.kills[id] = now
 		c.log.Warn("a driver that is to end is still there; its worker is asked again", "driver_id", id, "worker_id", w.id)
 		c.deps.Network.Send(w.addr, endpointWorker, w.fam, &sparkmsg.KillDriver{DriverID: id})
+		c.awaitWorker(w)
 	}
 }
 
@@ -247,7 +248,7 @@ func (c *Core) compareDrivers(conn Conn, w *workerSoft, view state, ids []string
 			// launched after the question that this list answers, or on another connection, where it may be on its way
 		default:
 			proven := l != nil && !l.unsent && !l.inherited && first <= l.seq
-			if proven && l.suspect {
+			if proven && l.suspect && !d.KillRequested { // else it may have ended before any list
 				c.cannotRead(w, d)
 			}
 			if proven && !d.Delivered {
