@@ -368,6 +368,7 @@ func BenchmarkPlanDrivers(b *testing.B) {
 	for _, c := range []struct {
 		name            string
 		waiting, cores  int
+		incomparable    bool // each wants one core less than the one before, and one MiB more
 		consolidated    bool
 		placed, notThat int
 	}{
@@ -375,12 +376,17 @@ func BenchmarkPlanDrivers(b *testing.B) {
 		{name: "1FitsConsolidated", waiting: 1, cores: 1, consolidated: true, placed: 1},
 		{name: "100Fit", waiting: 100, cores: 1, placed: 100},
 		{name: "1000FitNowhere", waiting: 1000, cores: 1000, notThat: 1000},
+		{name: "10000OfAsManySizesFitNowhere", waiting: 10000, cores: 20000, incomparable: true, notThat: 10000},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			m, index := benchMachine(b)
-			for range c.waiting {
+			for n := range c.waiting {
 				index++
-				m.Apply(index, 1, fsm.SubmitDriver{Meta: fsm.Meta{Stamp: "20260102030405"}, Cores: c.cores, MemoryMB: 1024})
+				cmd := fsm.SubmitDriver{Meta: fsm.Meta{Stamp: "20260102030405"}, Cores: c.cores, MemoryMB: 1024}
+				if c.incomparable {
+					cmd.Cores, cmd.MemoryMB = c.cores-n, 1024+n
+				}
+				m.Apply(index, 1, cmd)
 			}
 			v := m.View()
 			b.ReportAllocs()

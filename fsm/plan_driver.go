@@ -14,7 +14,7 @@ type driverPass struct {
 	running int           // booked drivers, planned ones included
 	bytes   int           // estimated size of the command
 
-	hopeless, possible []Demand // known of idle workers
+	idle []*Worker // ALIVE workers; what another one has could be had of one of these, if all were idle
 }
 
 // planDrivers places waiting drivers, in the order of submission; one that fits nowhere does not hold up the next
@@ -46,9 +46,14 @@ func (p *driverPass) plan(d *Driver) {
 		p.fleet = newFleet(p.view, p.params)
 	}
 	need := d.Demand()
-	w := p.find(d, &need)
+	var w *planWorker
+	if p.idle == nil || p.fitsIdle(&need) { // all workers are looked at when one driver has been left over, not before
+		w = p.find(d, &need)
+	}
 	if w == nil {
-		p.noteHopelessDriver(d, &need)
+		if !p.fitsIdle(&need) {
+			p.result.HopelessDrivers = append(p.result.HopelessDrivers, d.ID)
+		}
 		return
 	}
 	if p.driversFull(d, w) {
@@ -124,28 +129,38 @@ func (p *driverPass) driversFull(d *Driver, w *planWorker) bool {
 	return false
 }
 
-// noteHopelessDriver names a driver that no ALIVE worker could hold if it were idle.
-func (p *driverPass) noteHopelessDriver(d *Driver, need *Demand) {
-	if slices.ContainsFunc(p.possible, func(known Demand) bool { return need.covers(&known) }) {
-		return
+// fitsIdle tells whether an ALIVE worker could hold the driver if it were idle. Workers are of a few sizes as a rule, so
+// that thousands of drivers of as many sizes cost a look at a few workers each.
+func (p *driverPass) fitsIdle(need *Demand) bool {
+	if p.idle == nil {
+		p.idle = largestWorkers(p.view)
 	}
-	if !slices.ContainsFunc(p.hopeless, func(known Demand) bool { return known.covers(need) }) {
-		if p.fitsIdle(need) {
-			p.possible = append(p.possible, *need)
-			return
-		}
-		p.hopeless = append(p.hopeless, *need)
-	}
-	p.result.HopelessDrivers = append(p.result.HopelessDrivers, d.ID)
+	return slices.ContainsFunc(p.idle, func(w *Worker) bool { return need.Short(w.Cores, w.MemoryMB, w.AllAddresses) == Enough })
 }
 
-func (p *driverPass) fitsIdle(need *Demand) bool {
-	found := false
-	p.view.Workers(func(w *Worker) bool {
-		found = w.State == WorkerAlive && need.Short(w.Cores, w.MemoryMB, w.AllAddresses) == Enough
-		return !found
+// largestWorkers lists ALIVE workers so that each other one has as much as one of them, or less, of everything.
+func largestWorkers(v View) []*Worker {
+	out := []*Worker{}
+	v.Workers(func(w *Worker) bool {
+		if w.State == WorkerAlive && !slices.ContainsFunc(out, func(o *Worker) bool { return o.hasAll(w) }) {
+			out = append(slices.DeleteFunc(out, w.hasAll), w)
+		}
+		return true
 	})
-	return found
+	return out
+}
+
+// hasAll tells whether w has as much as o of everything.
+func (w *Worker) hasAll(o *Worker) bool {
+	if w.Cores < o.Cores || w.MemoryMB < o.MemoryMB {
+		return false
+	}
+	for i := range o.Resources {
+		if w.AllAddresses(o.Resources[i].Name) < len(o.Resources[i].Addresses) {
+			return false
+		}
+	}
+	return true
 }
 
 // forDrivers lists the usable workers in the order in which drivers visit them. Spark shuffles them when it spreads out
