@@ -187,21 +187,21 @@ func (l *loader) applyIdentity() error {
 	list := l.text(f.Cluster, "spark.raftmaster.cluster", envCluster)
 	if list == "" {
 		c.Cluster = []Address{c.Advertise()}
-		l.warnAlone()
-		return nil
+		return l.refuseAlone()
 	}
 	c.Cluster, err = ParseCluster(list)
 	return err
 }
 
-// warnAlone: recovery modes of Spark that elect among several masters came without a list of them. With their configuration
-// alone each of those masters would be a cluster of its own, and each would take workers and applications.
-func (l *loader) warnAlone() {
+// refuseAlone: a recovery mode of Spark that elects among several masters came without a list of them. With that
+// configuration each of those masters would lead a cluster of its own, and take workers and applications for it.
+func (l *loader) refuseAlone() error {
 	mode, _ := l.property("spark.deploy.recoveryMode")
-	if strings.EqualFold(mode, "ZOOKEEPER") || strings.EqualFold(mode, "CUSTOM") {
-		l.warn("spark.deploy.recoveryMode=%s, and no list of masters is given: this master is a cluster of its own, and so is every other one that is "+
-			"started like it; name all masters with --cluster, %s or spark.raftmaster.cluster", mode, envCluster)
+	if !strings.EqualFold(mode, "ZOOKEEPER") && !strings.EqualFold(mode, "CUSTOM") {
+		return nil
 	}
+	return invalid("spark.deploy.recoveryMode", mode, fmt.Sprintf("accompanied by the list of all masters, without which each of them would be a "+
+		"cluster of its own: give --cluster, %s or spark.raftmaster.cluster (this master alone: --cluster %s)", envCluster, l.cfg.MasterURL()))
 }
 
 // applyRest settles everything that needs the addresses, or has no property of Spark.

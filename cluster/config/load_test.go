@@ -236,7 +236,7 @@ func TestRecoveryTimeoutFollowsWorkerTimeout(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	c := world{env: map[string]string{
-		"SPARK_MASTER_OPTS": "-Xmx1g -Dfoo=bar -Dspark.deploy.nonsense=1 -Dspark.master.typo=2 -Dspark.raftmaster.what=3 -Dspark.deploy.recoveryMode=ZOOKEEPER " +
+		"SPARK_MASTER_OPTS": "-Xmx1g -Dfoo=bar -Dspark.deploy.nonsense=1 -Dspark.master.typo=2 -Dspark.raftmaster.what=3 -Dspark.deploy.recoveryMode=FILESYSTEM " +
 			"-Dspark.deploy.zookeeper.url=z:2181 -Dspark.executor.memory=1g",
 		"SPARK_MASTER_PORT": "tcp://10.0.0.1:7077",
 	}}.mustLoad(t)
@@ -255,18 +255,23 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestWarnsOfACopiedZooKeeperConfiguration: masters that elected through ZooKeeper and are started without a list would each
-// be a cluster of their own; whoever names the masters, or had one only, is not warned.
-func TestWarnsOfACopiedZooKeeperConfiguration(t *testing.T) {
-	const words = "this master is a cluster of its own"
-	for option, want := range map[string]bool{
+// TestG27_ACopiedZooKeeperConfigurationIsRefused: masters that elected through ZooKeeper and are started without a list would
+// each be a cluster of their own; whoever names the masters, this one alone included, or had one only, may start.
+func TestG27_ACopiedZooKeeperConfigurationIsRefused(t *testing.T) {
+	for option, refused := range map[string]bool{
 		"spark.deploy.recoveryMode=ZOOKEEPER": true, "spark.deploy.recoveryMode=zookeeper": true, "spark.deploy.recoveryMode=CUSTOM": true,
 		"spark.deploy.recoveryMode=FILESYSTEM": false, "spark.deploy.recoveryMode=NONE": false, "spark.worker.timeout=61": false,
 		"spark.deploy.recoveryMode=ZOOKEEPER -Dspark.raftmaster.cluster=spark://10.1.2.3:7077": false,
 	} {
-		c := world{env: map[string]string{"SPARK_MASTER_OPTS": "-D" + option}}.mustLoad(t)
-		if got := strings.Contains(strings.Join(c.Warnings, "\n"), words); got != want {
-			t.Errorf("%s: warnings %q", option, c.Warnings)
+		w := world{env: map[string]string{"SPARK_MASTER_OPTS": "-D" + option}}
+		if !refused {
+			w.mustLoad(t)
+			continue
+		}
+		_, err := w.load()
+		var setting *SettingError
+		if !errors.As(err, &setting) || setting.Key != "spark.deploy.recoveryMode" || !strings.Contains(err.Error(), "--cluster spark://10.1.2.3:7077") {
+			t.Errorf("%s: %v", option, err)
 		}
 	}
 }
