@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"raftmaster/cluster/master"
 	"raftmaster/fsm"
 	"raftmaster/transport/webui"
 )
@@ -104,7 +105,7 @@ func (b *Backend) PeerUI(id string) (address string, ok bool) {
 func (b *Backend) driver(d *fsm.Driver) webui.Driver {
 	out := webui.Driver{
 		ID: d.ID, State: d.State.String(), Active: !d.State.Finished(), Waiting: d.State == fsm.DriverStateSubmitted, Supervise: d.Supervise,
-		Cores: d.Cores, MemoryMB: d.MemoryMB, MainClass: d.MainClass, JarURL: d.JarURL, SubmittedMillis: d.SubmittedAtMillis,
+		Cores: d.Cores, MemoryMB: d.MemoryMB, MainClass: d.MainClass, JarURL: master.ShownURL(d.JarURL), SubmittedMillis: d.SubmittedAtMillis,
 		LaunchedMillis: d.LaunchedAtMillis, EndedMillis: d.EndedAtMillis, NotBeforeMillis: d.NotBeforeMillis,
 		WorkerID: d.WorkerID, Worker: d.WorkerHostPort(), WorkerWebURL: d.WorkerWebUIURL, KillRequested: d.KillRequested,
 		Attempt: d.Attempt, Predecessor: d.Predecessor, Successor: d.Successor, Exception: d.Exception,

@@ -195,6 +195,16 @@ func TestB141_DriversInTheViews(t *testing.T) {
 	}
 }
 
+// TestDriverShowsNoCredentialsOfItsJar: neither a password nor a signature.
+func TestDriverShowsNoCredentialsOfItsJar(t *testing.T) {
+	n, _, _, _, _ := operated(t)
+	id := n.apply(t, fsm.SubmitDriver{Meta: fsm.Meta{NowMillis: 600, Stamp: "20261130120000"}, Cores: 1, MemoryMB: 1024, MainClass: "Main",
+		JarURL: "https://me:s3cret@host/a.jar?sig=s3cret"}).(fsm.DriverSubmitted).ID
+	if d, _ := newBackend(n, Soft{}).Driver(id); d.JarURL != "https://...@host/a.jar?..." {
+		t.Errorf("the jar is shown as %s", d.JarURL)
+	}
+}
+
 // TestB113_ApplicationDetail: limits, executors that it has, and executors that it had.
 func TestB113_ApplicationDetail(t *testing.T) {
 	w := newWaiting(t)

@@ -111,7 +111,7 @@ func (c *Core) SubmitDriver(req DriverRequest, done func(DriverSubmission, error
 	}
 	c.propose("SubmitDriver", cmd, func(r fsm.Result) {
 		id := r.Value.(fsm.DriverSubmitted).ID
-		c.log.Info("Driver submitted "+cmd.MainClass, "driver_id", id, "jar", cmd.JarURL, "families", payload.families.String(), "release", req.Release)
+		c.log.Info("Driver submitted "+cmd.MainClass, "driver_id", id, "jar", ShownURL(cmd.JarURL), "families", payload.families.String(), "release", req.Release)
 		c.event("driver", id, "submitted: "+cmd.MainClass)
 		if payload.rewritten {
 			c.event("driver", id, "its spark.master names all masters now")

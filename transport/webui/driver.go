@@ -14,7 +14,7 @@ type Driver struct {
 	Resources []Resource `json:"resources"`
 	// Requests are the custom resources that it asks for; Resources are those that it was given.
 	Requests []ResourceRequest `json:"resource_requests"`
-	// MainClass is the class that the submitter named, JarURL its jar; either may be "".
+	// MainClass is the class that the submitter named, JarURL its jar, without user info and query; either may be "".
 	MainClass       string `json:"main_class"`
 	JarURL          string `json:"jar_url"`
 	SubmittedMillis int64  `json:"submitted_millis"`
