@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -225,9 +226,13 @@ func dialPeer(ctx context.Context, network, address string) (net.Conn, error) {
 	return d.DialContext(ctx, network, address)
 }
 
+// metadataAddresses are those of cloud metadata services that are not link-local: of AWS (IPv6) and of Alibaba Cloud.
+var metadataAddresses = []net.IP{net.ParseIP("fd00:ec2::254"), net.ParseIP("100.100.100.200")}
+
 func judgePeer(ip net.IP, loopback bool) error {
 	switch {
-	case ip == nil, ip.IsUnspecified(), ip.IsMulticast(), ip.IsLinkLocalUnicast(), ip.IsLoopback() && !loopback:
+	case ip == nil, ip.IsUnspecified(), ip.IsMulticast(), ip.IsLinkLocalUnicast(), ip.IsLoopback() && !loopback,
+		slices.ContainsFunc(metadataAddresses, ip.Equal):
 		return errForbiddenPeer
 	}
 	return nil

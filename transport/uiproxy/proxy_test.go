@@ -157,7 +157,8 @@ func TestG69_ProxyReachesPeersOnly(t *testing.T) {
 	if w := get(proxied("localhost:8080", map[string]string{"w": "http://localhost" + port}), "/proxy/w/", nil); w.Code != 200 {
 		t.Errorf("on the master's own name: %d", w.Code)
 	}
-	for ip, want := range map[string]bool{"10.0.0.1": true, "2001:db8::1": true, "127.0.0.1": false, "169.254.1.1": false, "224.0.0.1": false, "::": false, "::1": false} {
+	for ip, want := range map[string]bool{"10.0.0.1": true, "2001:db8::1": true, "127.0.0.1": false, "169.254.1.1": false, "224.0.0.1": false, "::": false, "::1": false,
+		"fd00:ec2::254": false, "fd00:ec2::253": true, "100.100.100.200": false, "::ffff:100.100.100.200": false, "100.100.100.201": true} {
 		if got := judgePeer(net.ParseIP(ip), false) == nil; got != want {
 			t.Errorf("%s: %v", ip, got)
 		}
