@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"html/template"
 	"net/http"
+	neturl "net/url"
 	"strings"
 )
 
@@ -41,7 +42,7 @@ func (l linker) To(id, url string) string {
 	if url == "" || !l.proxy {
 		return url
 	}
-	return l.root + "/proxy/" + id + "/"
+	return l.root + "/proxy/" + neturl.PathEscape(id) + "/"
 }
 
 func (h *Handler) links() linker { return linker{proxy: h.opts.ReverseProxy, root: h.root} }
@@ -75,7 +76,7 @@ func (h *Handler) appPage(r *http.Request, d AppDetail) appPage {
 			p.Why = &why
 		}
 	} else if h.opts.HistoryServerURL != "" {
-		p.HistoryLink = strings.TrimRight(h.opts.HistoryServerURL, "/") + "/history/" + d.App.ID
+		p.HistoryLink = strings.TrimRight(h.opts.HistoryServerURL, "/") + "/history/" + neturl.PathEscape(d.App.ID)
 	}
 	for i := len(d.Removed) - 1; i >= 0; i-- {
 		if d.Removed[i].State != "EXITED" {

@@ -87,6 +87,17 @@ func TestB113_ApplicationPage(t *testing.T) {
 	mustContain(t, f.get("/app/?appId=app-1").Body.String(), `href="/proxy/app-1/"`, `href="/proxy/worker-1/logPage/?`)
 }
 
+// TestLinksEscapeIDs: an id is what a stranger has chosen; it is one part of a path and leads nowhere else.
+func TestLinksEscapeIDs(t *testing.T) {
+	l := linker{proxy: true, root: "/spark"}
+	if got := l.To("w/../x?y#z%20", "http://w:8081"); got != "/spark/proxy/w%2F..%2Fx%3Fy%23z%2520/" {
+		t.Error(got)
+	}
+	if got := (linker{}).To("w/x", "http://w:8081"); got != "http://w:8081" {
+		t.Error(got)
+	}
+}
+
 // TestB113_ApplicationJSON: where Spark answers nothing, the application is shown.
 func TestB113_ApplicationJSON(t *testing.T) {
 	f := newFixture(leaderStatus())
