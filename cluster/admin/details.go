@@ -108,7 +108,7 @@ func (b *Backend) driver(d *fsm.Driver) webui.Driver {
 		Cores: d.Cores, MemoryMB: d.MemoryMB, MainClass: d.MainClass, JarURL: master.ShownURL(d.JarURL), SubmittedMillis: d.SubmittedAtMillis,
 		LaunchedMillis: d.LaunchedAtMillis, EndedMillis: d.EndedAtMillis, NotBeforeMillis: d.NotBeforeMillis,
 		WorkerID: d.WorkerID, Worker: d.WorkerHostPort(), WorkerWebURL: d.WorkerWebUIURL, KillRequested: d.KillRequested,
-		Attempt: d.Attempt, Predecessor: d.Predecessor, Successor: d.Successor, Exception: d.Exception,
+		LaunchUnconfirmed: d.State == fsm.DriverStateRunning && !d.Delivered, Attempt: d.Attempt, Predecessor: d.Predecessor, Successor: d.Successor, Exception: d.Exception,
 		SparkVersion: d.Release, Family: b.families(d.Families), Resources: []webui.Resource{}, Requests: []webui.ResourceRequest{},
 	}
 	if out.Exception == "" {

@@ -177,10 +177,14 @@ func TestB141_DriversInTheViews(t *testing.T) {
 		t.Errorf("%v %v", ids, states)
 	}
 	d, ok := b.Driver(running)
-	if !ok || d.Worker != "h:9" || d.WorkerWebURL != "http://h:8081" || d.MainClass != "org.example.Main" || !d.Active || d.Waiting || d.LaunchedMillis != 700 {
+	if !ok || d.Worker != "h:9" || d.WorkerWebURL != "http://h:8081" || d.MainClass != "org.example.Main" || !d.Active || d.Waiting || d.LaunchedMillis != 700 || !d.LaunchUnconfirmed {
 		t.Errorf("%+v", d)
 	}
-	if d, _ := b.Driver(waiting); !d.Waiting || !d.Supervise || d.WorkerID != "" {
+	n.apply(t, fsm.LaunchReceipts{Meta: fsm.Meta{NowMillis: 800}, WorkerID: "worker-1", Drivers: []string{running}})
+	if d, _ := b.Driver(running); d.LaunchUnconfirmed {
+		t.Errorf("%+v", d)
+	}
+	if d, _ := b.Driver(waiting); d.LaunchUnconfirmed || !d.Waiting || !d.Supervise || d.WorkerID != "" {
 		t.Errorf("%+v", d)
 	}
 	c := b.Status().Counts

@@ -37,6 +37,9 @@ func driverEnd(d webui.Driver, now int64) int64 {
 // driverNote says what is special about a driver.
 func driverNote(d webui.Driver, now int64) string {
 	var notes []string
+	if d.LaunchUnconfirmed {
+		notes = append(notes, "launch not confirmed yet")
+	}
 	if d.KillRequested && d.Active {
 		notes = append(notes, "being killed")
 	}

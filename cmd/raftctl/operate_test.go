@@ -180,6 +180,7 @@ func withDrivers(t *testing.T) []*fakeMaster {
 			{ID: "driver-2", State: "SUBMITTED", Active: true, Waiting: true, Supervise: true, Cores: 1, MemoryMB: 512, MainClass: "org.example.Main", Attempt: 1, Predecessor: "driver-1",
 				SubmittedMillis: now - 5000, NotBeforeMillis: now + 3_600_000, Requests: []webui.ResourceRequest{{Name: "gpu", Amount: 2}}},
 			{ID: "driver-1", State: "RELAUNCHING", WorkerID: "worker-1", Worker: "h:9", Successor: "driver-2", SubmittedMillis: now - 9000, EndedMillis: now - 5000},
+			{ID: "driver-3", State: "RUNNING", Active: true, LaunchUnconfirmed: true, WorkerID: "worker-1", SubmittedMillis: now - 4000},
 			{ID: "driver-0", State: "ERROR", WorkerWebURL: "http://worker:8081", Exception: "java.lang.Oops\x1b[31m", SubmittedMillis: now - 9000, EndedMillis: now - 5000},
 		}
 		m.why = map[string]webui.WhyWaiting{"app-1": {Kind: webui.KindApp, ID: "app-1", AskedID: "app-1", Name: "Pi", SubjectState: "WAITING", Waiting: true, Limit: webui.LimitMemory, Text: "no worker can take an executor",
@@ -197,6 +198,7 @@ func TestB141_DriverVerbs(t *testing.T) {
 	e := endpoints(ms)
 	check(t, ctl(t, nil, "--endpoints", e, "drivers"), exitOK, "driver-2", "SUBMITTED", "supervised; relaunch 1 of driver-1; placed in 1h0m", "goes on as driver-2", `java.lang.Oops\x1b`, "answered by a:7077")
 	check(t, ctl(t, nil, "--endpoints", e, "driver-status", "driver-2"), exitOK, "org.example.Main", "1 core, 512 MiB, 2 gpu", "Supervised  yes")
+	check(t, ctl(t, nil, "--endpoints", e, "driver-status", "driver-3"), exitOK, "RUNNING", "launch not confirmed yet")
 	check(t, ctl(t, nil, "--endpoints", e, "driver-status", "driver-0"), exitOK, "http://worker:8081/logPage/?driverId=driver-0&logType=stderr")
 	check(t, ctl(t, nil, "--endpoints", e, "driver-status", "driver-9"), exitError, "no driver has the id", "raftctl drivers")
 	for _, verb := range []string{"drivers", "driver-status driver-1", "why-waiting app-1"} {

@@ -157,12 +157,12 @@ func TestG72_WordsOfThePage(t *testing.T) {
 		{ID: "w", State: "WAITING", Active: true, WhyWaiting: "no worker is ALIVE"}}
 	f.state.cluster.Workers = []Worker{{ID: "worker-1", State: StateAlive, Draining: true, Drivers: 2}}
 	f.state.cluster.Drivers = []Driver{{ID: "driver-2", State: "SUBMITTED", Active: true, Waiting: true, Supervise: true, Attempt: 3, WhyWaiting: "no worker has <1> gpu free"},
-		{ID: "driver-3", State: "RUNNING", Active: true, WorkerID: "worker-1", WorkerWebURL: "http://worker:8081"},
+		{ID: "driver-3", State: "RUNNING", Active: true, LaunchUnconfirmed: true, WorkerID: "worker-1", WorkerWebURL: "http://worker:8081"},
 		{ID: "driver-1", State: "RELAUNCHING", Successor: "driver-2", WorkerID: "worker-1", WorkerWebURL: "http://worker:8081"}}
 	f.state.status.Counts.DriversByState = map[string]int{"SUBMITTED": 1}
 	f.state.status.Counts.WaitingDrivers = 1
 	mustContain(t, f.get("/").Body.String(), `<tr class="wants"><td colspan="10">wants more executors: no worker has 1 core free`,
-		`<tr class="why"><td colspan="10">waiting: no worker is ALIVE`, `<tr class="why"><td colspan="9">waiting: no worker has &lt;1&gt; gpu free`, "draining", "Running Drivers", "Completed Drivers", "goes on as driver-2", "relaunch 3", "(1 waiting)", "none yet",
+		`<tr class="why"><td colspan="10">waiting: no worker is ALIVE`, `<tr class="why"><td colspan="9">waiting: no worker has &lt;1&gt; gpu free`, "draining", "Running Drivers", "Completed Drivers", "goes on as driver-2", "relaunch 3", "launch not confirmed yet", "(1 waiting)", "none yet",
 		`href="http://worker:8081/logPage/?driverId=driver-3&amp;logType=stdout"`, `href="http://worker:8081/logPage/?driverId=driver-1&amp;logType=stderr"`)
 }
 

@@ -29,6 +29,8 @@ type Driver struct {
 	WorkerWebURL string `json:"worker_web_url"`
 	// KillRequested: somebody has asked for its end, and its worker has not confirmed it yet.
 	KillRequested bool `json:"kill_requested"`
+	// LaunchUnconfirmed: it is RUNNING by the books, and its worker has not confirmed yet that the launch arrived.
+	LaunchUnconfirmed bool `json:"launch_unconfirmed"`
 	// Attempt counts its launches; Predecessor and Successor name the drivers before and after it in a chain of relaunches.
 	Attempt     int    `json:"attempt"`
 	Predecessor string `json:"predecessor"`
