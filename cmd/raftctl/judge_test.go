@@ -102,16 +102,42 @@ func TestHostWithoutPort(t *testing.T) {
 	}
 }
 
-// With -o json there is an object on standard output even when there is no leader.
-func TestLeaderJSONOnFailure(t *testing.T) {
+// With -o json there is one object on standard output whatever happens: the result, or what went wrong.
+func TestJSONOnFailure(t *testing.T) {
 	ms := newCluster(t)
 	loseLeader(ms)
-	for want, e := range map[int]string{exitNoLeader: endpoints(ms), exitError: deadEndpoint(t)} {
-		r := ctl(t, nil, "--endpoints", e, "-o", "json", "leader")
+	led, lost, dead := endpoints(newCluster(t)), endpoints(ms), deadEndpoint(t)
+	for _, c := range []struct {
+		endpoints, verb string
+		code            int
+	}{
+		{lost, "leader", exitNoLeader},
+		{lost, "transfer-leadership --yes", exitNoLeader},
+		{dead, "leader", exitError},
+		{dead, "status", exitError},
+		{dead, "workers", exitError},
+		{dead, "events --follow", exitError},
+		{dead, "kill app app-1 --yes", exitError},
+		{led, "driver-status driver-9", exitError},
+		{led, "transfer-leadership", exitRefused},
+		{led, "no-such-verb", exitUsage},
+		{led, "peers add x", exitUsage},
+	} {
+		r := ctl(t, nil, append([]string{"--endpoints", c.endpoints, "-o", "json"}, strings.Fields(c.verb)...)...)
 		var v failureResult
-		if err := json.Unmarshal([]byte(r.out), &v); err != nil || v.IsLeader || v.Error == "" || r.code != want {
-			t.Errorf("exit code %d, want %d; %v: %s", r.code, want, err, r.out)
+		if err := json.Unmarshal([]byte(r.out), &v); err != nil || v.Error == "" || v.ExitCode != r.code || r.code != c.code || !strings.Contains(r.err, v.Error) {
+			t.Errorf("%s: exit code %d, want %d; %v: %s%s", c.verb, r.code, c.code, err, r.out, r.err)
 		}
+	}
+	for _, verb := range []string{"status", "health"} { // they show what is wrong
+		r := ctl(t, nil, "--endpoints", lost, "-o", "json", verb)
+		var v map[string]any
+		if err := json.Unmarshal([]byte(r.out), &v); err != nil || r.code == exitOK || v["exit_code"] != nil {
+			t.Errorf("%s: exit code %d, %v: %s", verb, r.code, err, r.out)
+		}
+	}
+	if r := ctl(t, nil, "--endpoints", dead, "leader"); r.out != "" {
+		t.Errorf("without -o json: %s", r.out)
 	}
 }
 

@@ -59,6 +59,8 @@ func main() {
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, t terminal, args []string) int {
+	out := &countingWriter{to: t.out}
+	t.out = out
 	root := newRoot(t)
 	root.SetArgs(args)
 	root.SetIn(t.in)
@@ -81,7 +83,30 @@ func run(ctx context.Context, t terminal, args []string) int {
 	if err.Error() != "" {
 		fmt.Fprintf(t.err, "raftctl: %v\n", err)
 	}
+	if root.PersistentFlags().Lookup("output").Value.String() == "json" && out.n == 0 {
+		if err := (printer{out: out, json: true}).value(failureResult{Error: err.Error(), ExitCode: code}, nil); err != nil {
+			fmt.Fprintf(t.err, "raftctl: %v\n", err)
+		}
+	}
 	return code
+}
+
+// failureResult is the JSON of a command that failed before it had a result, so that a script always gets an object.
+type failureResult struct {
+	Error    string `json:"error"`
+	ExitCode int    `json:"exit_code"`
+}
+
+// countingWriter knows whether anything was printed.
+type countingWriter struct {
+	to io.Writer
+	n  int
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	w.n += n
+	return n, err
 }
 
 // isCobraUsage recognises the errors that cobra makes itself and has no type for.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -145,7 +144,7 @@ func states(m map[string]int) string {
 func (a *app) leader(ctx context.Context) error {
 	l, err := a.askLeader(ctx)
 	if err != nil {
-		return a.failure(err)
+		return err
 	}
 	return a.print.value(l, func(w io.Writer) { fmt.Fprintln(w, clean(l.Node)) })
 }
@@ -168,20 +167,6 @@ func (a *app) askLeader(ctx context.Context) (webui.LeaderAnswer, error) {
 		return l, coded(exitNoLeader, "the leadership of %s ended while it was being asked; try again", l.Node)
 	}
 	return l, nil
-}
-
-// failureResult is the JSON of a "leader" that found none.
-type failureResult struct {
-	IsLeader bool   `json:"is_leader"`
-	Error    string `json:"error"`
-}
-
-// failure prints the JSON of a failed "leader", so that a script always gets an object, and gives err back.
-func (a *app) failure(err error) error {
-	if !a.print.json {
-		return err
-	}
-	return errors.Join(err, a.print.value(failureResult{Error: err.Error()}, nil))
 }
 
 // healthResult is the JSON of "health".
