@@ -119,7 +119,6 @@ func TestJSONOnFailure(t *testing.T) {
 		{dead, "events --follow", exitError},
 		{dead, "kill app app-1 --yes", exitError},
 		{led, "driver-status driver-9", exitError},
-		{led, "transfer-leadership", exitRefused},
 		{led, "no-such-verb", exitUsage},
 		{led, "peers add x", exitUsage},
 	} {
