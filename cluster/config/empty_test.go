@@ -69,10 +69,25 @@ func TestCheckTokenFile(t *testing.T) {
 	for path, want := range map[string]string{
 		"": "", write("good", "secret\n"): "", write("empty", ""): "empty first line", write("blank", " \r\nsecret\n"): "empty first line",
 		filepath.Join(dir, "none"): "cannot be read", dir: "cannot be read",
+		"/dev/zero":                                   "/dev/zero has control characters",
+		write("control", "sec\x01ret\n"):              "control has control characters",
+		write("dos", "secret\r\nmore\x00\n"):          "",
+		write("long", strings.Repeat("x", 4097)+"\n"): "long has a first line of more than 4096 bytes",
+		write("longest", strings.Repeat("x", 4096)):   "",
 	} {
 		err := Config{AdminTokenFile: path}.CheckTokenFile()
 		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", path, err, want)
 		}
+	}
+}
+
+func TestReadTokenFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte(" secret \r\nmore\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if token, err := ReadTokenFile(path); err != nil || token != "secret" {
+		t.Errorf("%q, %v", token, err)
 	}
 }

@@ -272,23 +272,10 @@ func (s *Server) registerMetrics() error {
 	return nil
 }
 
-// readToken reads the first line of the token file.
+// readToken reads the token file, if there is one.
 func readToken(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	body, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("the admin token file cannot be read: %w", err)
-	}
-	for i, b := range body {
-		if b == '\n' || b == '\r' {
-			body = body[:i]
-			break
-		}
-	}
-	if len(body) == 0 {
-		return "", fmt.Errorf("the admin token file %s has an empty first line", path)
-	}
-	return string(body), nil
+	return config.ReadTokenFile(path)
 }

@@ -10,12 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"sort"
 	"strings"
 	"sync"
 	"time"
 
+	"raftmaster/cluster/config"
 	"raftmaster/transport/webui"
 )
 
@@ -80,15 +80,11 @@ func readToken(file string, lookup func(string) (string, bool)) (string, error) 
 		v, _ := lookup("RAFTCTL_TOKEN")
 		return strings.TrimSpace(v), nil
 	}
-	data, err := os.ReadFile(file)
+	token, err := config.ReadTokenFile(file)
 	if err != nil {
-		return "", coded(exitUsage, "token file: %w", err)
+		return "", &codedError{exitUsage, err}
 	}
-	line, _, _ := strings.Cut(string(data), "\n")
-	if line = strings.TrimSpace(line); line == "" {
-		return "", coded(exitUsage, "token file %s: the first line is empty", file)
-	}
-	return line, nil
+	return token, nil
 }
 
 // apiError is a failed call that was answered.

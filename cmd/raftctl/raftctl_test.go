@@ -309,7 +309,8 @@ func TestUsageErrors(t *testing.T) {
 	if err := os.WriteFile(empty, []byte("\nsecret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	check(t, ctl(t, nil, "--token-file", empty, "status"), exitUsage, "first line is empty")
+	check(t, ctl(t, nil, "--token-file", empty, "status"), exitUsage, "empty first line")
+	check(t, ctl(t, nil, "--token-file", "/dev/zero", "status"), exitUsage, "/dev/zero has control characters")
 	check(t, ctl(t, nil, "completion", "bash"), exitOK, "__start_raftctl")
 	check(t, ctl(t, nil, "--help"), exitOK, "Exit codes", "transfer-leadership")
 }
