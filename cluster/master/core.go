@@ -39,6 +39,10 @@ type Core struct {
 	reachPace, releasePace pace
 	gone                   map[string]bool // applications that end because their driver is gone: nobody is to be told
 
+	// handled is the index of the last command that this Core has dealt with; lists wait for it (takeList).
+	handled uint64
+	lists   []heldList
+
 	dropped bool // messages were dropped in a lapse of the lease
 
 	// kept are registrations of applications that came while this master did not lead; they outlive the change.
@@ -122,6 +126,7 @@ func (c *Core) forget() {
 	c.several = nil
 	c.lastAttach = time.Time{}
 	c.dropped = false
+	c.lists = nil
 }
 
 // Elected makes this master the leader of a term. Everything committed before is applied already.
@@ -129,6 +134,7 @@ func (c *Core) Elected(term uint64, reason string) {
 	c.Deposed(term) // Raft says so before, normally; open asks must be answered in any case
 	c.forget()
 	c.leader, c.term, c.electedAt = true, term, c.now()
+	c.handled = c.view().Index() // a snapshot comes without news of its commands
 	c.serving.Store(true)
 	c.log.Info("I have been elected leader! New state: ALIVE", "term", term)
 	c.event("leader", c.cfg.NodeID, fmt.Sprintf("took over in term %d: %s", term, reason))
@@ -192,6 +198,8 @@ func (c *Core) propose(name string, cmd fsm.Command, applied func(fsm.Result), f
 func (c *Core) Applied(batch []Applied) {
 	for i := range batch {
 		c.appliedOne(&batch[i])
+		c.handled = max(c.handled, batch[i].Index)
+		c.takeHeldLists()
 	}
 	c.flush()
 }

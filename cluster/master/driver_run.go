@@ -226,14 +226,14 @@ func (c *Core) takeOverDrivers(view state) {
 
 // compareDrivers compares a worker's list of drivers with the books, by the rules of executors. It returns what the
 // worker should have and does not list, and whether the list says anything that is not in the books.
-func (c *Core) compareDrivers(conn Conn, w *workerSoft, view state, ids []string) (missing []string, news bool) {
-	listed := make(map[string]bool, len(ids))
-	for _, id := range ids {
+func (c *Core) compareDrivers(w *workerSoft, list *workerList) (missing []string, news bool) {
+	listed := make(map[string]bool, len(list.drivers))
+	for _, id := range list.drivers {
 		listed[id] = true
 	}
-	first, _ := conn.Outbox()
+	first, _ := list.conn.Outbox()
 	var read []*fsm.Driver // their launches have certainly reached the worker, and so has the question after them
-	view.DriversOnWorker(w.id, func(d *fsm.Driver) bool {
+	list.view.DriversOnWorker(w.id, func(d *fsm.Driver) bool {
 		l := w.drivers[d.ID]
 		switch {
 		case listed[d.ID]:
@@ -243,8 +243,8 @@ func (c *Core) compareDrivers(conn Conn, w *workerSoft, view state, ids []string
 				l.overdue.stop()
 			}
 		case l == nil && !d.Delivered:
-			// booked a moment ago, and about to be sent; or its end has been reported, and is about to be booked
-		case l != nil && !l.unsent && (!l.inherited && l.seq >= w.listSeq || !d.Delivered && (l.inherited || first > l.seq) && !l.suspect):
+			// its end has been reported, and is about to be booked
+		case l != nil && !l.unsent && (!l.inherited && l.seq >= list.listSeq || !d.Delivered && (l.inherited || first > l.seq) && !l.suspect):
 			// launched after the question that this list answers, or on another connection, where it may be on its way
 		default:
 			proven := l != nil && !l.unsent && !l.inherited && first <= l.seq

@@ -203,11 +203,7 @@ func (c *Core) workerSchedulerState(conn Conn, families sparkmsg.FamilySet, m *s
 		r.Resources = toFSMResources(m.ExecResponses[i].Resources)
 		reported = append(reported, r)
 	}
-	drivers := make([]string, 0, len(m.DriverResponses))
-	for i := range m.DriverResponses {
-		drivers = append(drivers, m.DriverResponses[i].DriverID)
-	}
-	c.reconcile(conn, soft, reported, drivers)
+	c.takeList(soft, &workerList{conn: conn, reported: reported, drivers: driverIDs(m.DriverResponses)})
 }
 
 // workerLatestState handles the list that follows RegisteredWorker (B-042). While the worker still owes its answer to
@@ -230,13 +226,14 @@ func (c *Core) workerLatestState(conn Conn, families sparkmsg.FamilySet, m *spar
 	for i := range m.Executors {
 		reported = append(reported, toReported(&m.Executors[i]))
 	}
-	c.reconcile(conn, soft, reported, m.DriverIDs)
+	c.takeList(soft, &workerList{conn: conn, reported: reported, drivers: m.DriverIDs, early: true})
 }
 
 // reconcile compares a worker's list with the replicated table and commits the difference. What was launched on the
 // worker after the message that the list answers is not in the list yet, and is left alone; so is, until its time is
 // over, a launch that may still be on its way on another connection.
-func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecutor, drivers []string) {
+func (c *Core) reconcile(w *workerSoft, list *workerList) {
+	reported, view := list.reported, list.view
 	listed := make(map[fsm.ExecutorKey]bool, len(reported))
 	for i := range reported {
 		key := fsm.ExecutorKey{AppID: reported[i].AppID, ExecID: reported[i].ExecID}
@@ -246,9 +243,8 @@ func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecut
 		}
 	}
 	var missing []fsm.ExecutorKey
-	view := c.view()
 	changed := false
-	first, _ := conn.Outbox()
+	first, _ := list.conn.Outbox()
 	view.ExecutorsOfWorker(w.id, func(e *fsm.Executor) bool {
 		key := e.Key()
 		if listed[key] {
@@ -258,7 +254,7 @@ func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecut
 			return true
 		}
 		switch l := w.launches[key]; {
-		case l != nil && (l.seq >= w.listSeq || !e.Delivered && first > l.seq):
+		case l != nil && (l.seq >= list.listSeq || !e.Delivered && first > l.seq):
 		case l != nil && l.suspect && e.State == fsm.ExecutorLaunching:
 			c.markIncompatible(w.id, key)
 		default:
@@ -266,13 +262,17 @@ func (c *Core) reconcile(conn Conn, w *workerSoft, reported []fsm.ReportedExecut
 		}
 		return true
 	})
-	lost, news := c.compareDrivers(conn, w, view, drivers)
-	if len(missing) == 0 && len(listed) == 0 && !changed && len(lost) == 0 && !news && view.Worker(w.id).Live() {
+	now := c.view().Worker(w.id)
+	if now == nil {
+		return
+	}
+	lost, news := c.compareDrivers(w, list)
+	if len(missing) == 0 && len(listed) == 0 && !changed && len(lost) == 0 && !news && now.Live() {
 		c.reconciled(w, 0, 0)
 		return
 	}
 	c.propose("ReconcileWorker", fsm.ReconcileWorker{Meta: c.meta(), WorkerID: w.id, Reported: reported, Missing: missing,
-		ReportedDrivers: drivers, MissingDrivers: lost, RequeueAtMillis: c.now().Add(c.lease()).UnixMilli()},
+		ReportedDrivers: list.drivers, MissingDrivers: lost, RequeueAtMillis: c.now().Add(c.lease()).UnixMilli()},
 		func(r fsm.Result) {
 			res := r.Value.(fsm.ReconcileResult)
 			if !res.Known {

@@ -27,6 +27,7 @@ type workerSoft struct {
 	await  *awaited
 	// listSeq is the outbox sequence of the message that the worker's next list answers.
 	listSeq uint64
+	list    *workerList // its newest list, while it waits to be compared; see takeList
 	// launches holds what this leader told the worker to start and has not seen running.
 	launches map[fsm.ExecutorKey]*launch
 	// drivers holds what this leader told the worker to start of drivers, until their end is known.
