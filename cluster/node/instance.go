@@ -19,6 +19,7 @@ type instance struct {
 	notify chan bool // raft's word on leadership, every change in order
 	stop   chan struct{}
 	done   chan struct{} // the leadership goroutine has ended
+	ended  chan struct{} // raft's goroutines have ended: it gives no more answers
 	began  time.Duration // boot clock
 	fresh  bool          // there was no raft state at the start
 }
@@ -33,7 +34,7 @@ func (n *Node) startInstance() (*instance, error) {
 		return nil, storageError("look for raft state", err)
 	}
 	in := &instance{
-		notify: make(chan bool, notifyBuffer), stop: make(chan struct{}), done: make(chan struct{}),
+		notify: make(chan bool, notifyBuffer), stop: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{}),
 		began: n.cfg.BootTime(), fresh: !had,
 	}
 	in.trans = raftnet.NewTransport(raftnet.TransportConfig{
@@ -91,6 +92,7 @@ func (n *Node) stopInstance(in *instance) error {
 		}
 	}
 	n.drain(in)
+	defer close(in.ended)
 	down := in.raft.Shutdown()
 	// Its goroutines may hang in RPCs to masters that do not answer: end these first.
 	err := in.trans.Close()
@@ -107,6 +109,8 @@ func (n *Node) restartRaft(old *instance, why string, between func() error) {
 	}
 	n.log.Warn("restarting raft in place", "reason", why)
 	n.cfg.OnEvent(Event{Kind: "raft-restarted", NodeID: n.nodeID, Term: old.raft.CurrentTerm(), Detail: why})
+	// What is proposed meanwhile is for the next instance.
+	defer n.proposer.pause(4 * n.cfg.FailoverTimeout)()
 	if err := n.stopInstance(old); err != nil {
 		n.log.Warn("raft stopped with an error", "error", err)
 	}

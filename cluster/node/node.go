@@ -253,7 +253,9 @@ func (n *Node) stopNow() error {
 	in := n.inst.Load()
 	var err error
 	if in != nil {
+		resume := n.proposer.pause(4 * n.cfg.FailoverTimeout)
 		err = n.stopInstance(in)
+		resume()
 	}
 	n.lifecycle.Unlock()
 	n.proposer.stop()

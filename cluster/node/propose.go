@@ -23,23 +23,26 @@ type proposer struct {
 	outcomes []outcome
 	inflight int
 	closed   bool // no more commands are taken
-	drained  bool // the sender has ended; the waiter may end when outcomes is empty
-	done     sync.WaitGroup
+	drained  bool // raft and the sender have ended; the waiter may end when outcomes is empty
+	sender   sync.WaitGroup
+	waiter   sync.WaitGroup
 	stall    stall
+	// sending has room for the one who may hand something to raft: the sender, or whoever ends this raft instance.
+	sending chan struct{}
 }
 
 type outcome struct {
 	cmd    fsm.Command
 	future raft.ApplyFuture // nil when err is known
+	in     *instance        // that was given the command
 	err    error
 }
 
 func newProposer(n *Node) *proposer {
-	p := &proposer{n: n}
+	p := &proposer{n: n, sending: make(chan struct{}, 1)}
 	p.wake = sync.NewCond(&p.mu)
-	p.done.Add(2)
-	go p.send()
-	go p.wait()
+	p.sender.Go(p.send)
+	p.waiter.Go(p.wait)
 	return p
 }
 
@@ -62,7 +65,6 @@ func (p *proposer) propose(cmd fsm.Command) {
 }
 
 func (p *proposer) send() {
-	defer p.done.Done()
 	enc := fsm.NewEncoder()
 	for {
 		p.mu.Lock()
@@ -74,27 +76,44 @@ func (p *proposer) send() {
 		closed := p.closed
 		p.mu.Unlock()
 		for _, cmd := range batch {
-			p.report(p.apply(enc, cmd, closed))
+			p.report(p.apply(enc, cmd))
 		}
 		if closed {
-			p.mu.Lock()
-			p.drained = true
-			p.wake.Broadcast()
-			p.mu.Unlock()
 			return
 		}
 	}
 }
 
-func (p *proposer) apply(enc *fsm.Encoder, cmd fsm.Command, closed bool) outcome {
-	if closed {
+func (p *proposer) apply(enc *fsm.Encoder, cmd fsm.Command) outcome {
+	p.sending <- struct{}{}
+	defer func() { <-p.sending }()
+	if p.isClosed() {
 		return outcome{cmd: cmd, err: ErrStopped}
 	}
 	data, err := enc.Encode(cmd)
 	if err != nil {
 		return outcome{cmd: cmd, err: fmt.Errorf("encode %s: %w", cmd.Type(), err)}
 	}
-	return outcome{cmd: cmd, future: p.n.inst.Load().raft.Apply(raftstore.Seal(data), 0)}
+	in := p.n.inst.Load()
+	return outcome{cmd: cmd, in: in, future: in.raft.Apply(raftstore.Seal(data), 0)}
+}
+
+func (p *proposer) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
+// pause keeps the sender away from raft until resume is called. It gives up after the time given, when raft does not
+// even take what the sender has in hand.
+func (p *proposer) pause(patience time.Duration) (resume func()) {
+	select {
+	case p.sending <- struct{}{}:
+		return func() { <-p.sending }
+	case <-time.After(patience):
+		p.n.log.Warn("raft takes no proposals; it is stopped all the same")
+		return func() {}
+	}
 }
 
 func (p *proposer) report(o outcome) {
@@ -108,7 +127,6 @@ func (p *proposer) report(o outcome) {
 }
 
 func (p *proposer) wait() {
-	defer p.done.Done()
 	for {
 		p.mu.Lock()
 		for len(p.outcomes) == 0 && !p.drained {
@@ -120,20 +138,61 @@ func (p *proposer) wait() {
 		if len(batch) == 0 {
 			return
 		}
-		for _, o := range batch {
-			if o.future != nil {
-				o.err = mapError(o.future.Error())
-				p.mu.Lock()
-				p.inflight--
-				p.mu.Unlock()
-				p.n.watchTransferFlag(o.err)
+		for len(batch) > 0 {
+			n := 1
+			for n < len(batch) && batch[n].in == batch[0].in {
+				n++
 			}
-			if o.err != nil {
-				p.n.hooks.ProposeFailed(o.cmd, o.err)
-			}
+			p.settle(batch[:n])
+			batch = batch[n:]
 		}
 	}
 }
+
+// settle waits for the outcomes of commands that one raft instance was given, or none, and reports those that failed. A
+// future that is still in raft's queue when raft ends is never answered: its outcome is unknown.
+func (p *proposer) settle(batch []outcome) {
+	in := batch[0].in
+	var answers chan error
+	if in != nil {
+		answers = make(chan error, len(batch))
+		go func() {
+			for _, o := range batch {
+				answers <- o.future.Error()
+			}
+		}()
+	}
+	for _, o := range batch {
+		if in != nil {
+			o.err = mapError(in.answer(answers))
+			p.mu.Lock()
+			p.inflight--
+			p.mu.Unlock()
+			p.n.watchTransferFlag(o.err)
+		}
+		if o.err != nil {
+			p.n.hooks.ProposeFailed(o.cmd, o.err)
+		}
+	}
+}
+
+// answer waits for the next answer of raft. Once raft has ended, all answers that it will ever give are on their way.
+func (in *instance) answer(answers <-chan error) error {
+	select {
+	case err := <-answers:
+		return err
+	case <-in.ended:
+	}
+	select {
+	case err := <-answers:
+		return err
+	case <-time.After(lastAnswers):
+		return raft.ErrRaftShutdown
+	}
+}
+
+// lastAnswers is how long a goroutine may take to pass on an answer that raft gave before it ended.
+const lastAnswers = 100 * time.Millisecond
 
 // close takes no more commands; those that raft has are waited for by stop.
 func (p *proposer) close() {
@@ -143,10 +202,16 @@ func (p *proposer) close() {
 	p.mu.Unlock()
 }
 
-// stop ends the goroutines. The raft instance must have been drained or shut down before, or outcomes never come.
+// stop ends the goroutines. The raft instance must have been shut down before, or outcomes never come. What is proposed
+// later has no outcome.
 func (p *proposer) stop() {
 	p.close()
-	p.done.Wait()
+	p.sender.Wait()
+	p.mu.Lock()
+	p.drained = true
+	p.wake.Broadcast()
+	p.mu.Unlock()
+	p.waiter.Wait()
 }
 
 // mapError turns raft's errors into this package's. What is not known to be harmless has an unknown outcome.
