@@ -106,11 +106,11 @@ func (w *worker) message(c *conn, name string, content []byte) error {
 	switch m := d.Msg.(type) {
 	case *sparkmsg.RegisteredWorker:
 		w.follow(c, m.Master)
-		w.registered.Store(true)
-		w.answered(nil)
 		if err := w.newHeartbeat(); err != nil {
 			return err
 		}
+		w.registered.Store(true) // from now on others send the heartbeat
+		w.answered(nil)
 		return w.hello(c)
 	case *sparkmsg.RegisterWorkerFailed:
 		w.answered(errors.New("registration refused: " + m.Message))
@@ -119,10 +119,10 @@ func (w *worker) message(c *conn, name string, content []byte) error {
 	case *sparkmsg.MasterChanged:
 		w.h.failed("leader changed")
 		w.follow(c, m.Master)
-		w.registered.Store(true)
 		if err := w.newHeartbeat(); err != nil {
 			return err
 		}
+		w.registered.Store(true)
 		return w.list(c)
 	case *sparkmsg.KillExecutor:
 		w.end(execKey{m.AppID, m.ExecID}, sparkmsg.ExecutorKilled)
