@@ -62,6 +62,7 @@ func TestLeaderKilledDuringLaunch_S16(t *testing.T) {
 		c, leader := newCluster(t, spark, nil)
 		workers := c.StartWorkers(2, WorkerOptions{})
 		a := c.StartApp(AppOptions{Cores: 4, ExecutorCores: 1})
+		a.WaitScript()
 		deadline := time.Now().Add(startTimeout)
 		for {
 			list, err := leader.Executors()
@@ -76,7 +77,7 @@ func TestLeaderKilledDuringLaunch_S16(t *testing.T) {
 		leader.Kill()
 		next := c.WaitLeader(leader)
 		leader.Start()
-		a.WaitStarted()
+		a.WaitRegistered()
 		waitLive(t, a, 4)
 		waitAttached(t, next)
 		a.Run(8, 0.2)
@@ -274,6 +275,7 @@ func TestQuorumLostFor45Seconds_S22_R21(t *testing.T) {
 				// A driver asks when it starts, 20 s and 40 s later, and gives up after 60 s (B-106): the last time that it
 				// asks must be after the outage.
 				late = c.StartApp(AppOptions{Name: "late"})
+				late.WaitScript()
 			}
 			a.Run(2, 3)
 			if n := len(c.Leaders()); n != 0 {
@@ -283,7 +285,7 @@ func TestQuorumLostFor45Seconds_S22_R21(t *testing.T) {
 		leader.Start()
 		other.Start()
 		waitAttached(t, c.WaitLeader())
-		late.WaitStarted()
+		late.WaitRegistered()
 		a.Run(4, 0.1)
 		a.Finish()
 		checkUndisturbed(t, a, 2) // the workers launch executors of the other application as well
