@@ -159,7 +159,7 @@ func (h *hub) currentLeader() (frame.Address, error) {
 func (h *hub) leave() error {
 	h.leaving.Store(true)
 	s := h.begin("goodbyes", len(h.apps))
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(h.ctx), min(h.cfg.Timeout, 30*time.Second), errPhaseTime)
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(h.ctx), min(h.cfg.Timeout, h.goodbyeTime()), errPhaseTime)
 	err := s.each(ctx, len(h.apps), 16, func(i int, done func(error)) {
 		h.apps[i].unregister(func(err error) {
 			if kind(err) == "connection lost" {
@@ -181,6 +181,11 @@ func (h *hub) leave() error {
 	h.mu.Unlock()
 	h.wg.Wait()
 	return err
+}
+
+// goodbyeTime allows for what the master has to say: every worker hears of the end of every application (B-113).
+func (h *hub) goodbyeTime() time.Duration {
+	return 30*time.Second + time.Duration(len(h.apps)*len(h.workers))*20*time.Microsecond
 }
 
 // FindLeader checks cfg and returns the address of the master that leads, and does nothing else. It waits for one at most
