@@ -16,7 +16,6 @@ var appHTML string
 type appPage struct {
 	Title  string
 	Nonce  string
-	CSS    template.CSS
 	Root   string
 	S      Status
 	D      AppDetail
@@ -63,12 +62,12 @@ func (h *Handler) serveAppPage(w http.ResponseWriter, r *http.Request) {
 		h.message(w, r, http.StatusOK, "No running application with ID "+id, "It may have been dropped from the completed applications.")
 		return
 	}
-	h.writePage(w, r, appTemplate, h.appPage(r, detail))
+	h.writePage(w, r, http.StatusOK, appTemplate, h.appPage(r, detail))
 }
 
 func (h *Handler) appPage(r *http.Request, d AppDetail) appPage {
 	st := h.opts.State.Brief()
-	p := appPage{Title: "Application: " + d.App.Name, Nonce: nonceOf(r.Context()), CSS: template.CSS(clusterCSS), Root: h.root,
+	p := appPage{Title: "Application: " + d.App.Name, Nonce: nonceOf(r.Context()), Root: h.root,
 		S: st, D: d, Links: h.links(), CSRF: h.csrfToken, Kill: d.App.Active && h.killShown(r, st)}
 	if d.App.Active {
 		p.UILink = p.Links.To(d.App.ID, d.App.UIURL)
@@ -87,7 +86,7 @@ func (h *Handler) appPage(r *http.Request, d AppDetail) appPage {
 }
 
 // writePage executes a template at the present time.
-func (h *Handler) writePage(w http.ResponseWriter, r *http.Request, tmpl *template.Template, data any) {
+func (h *Handler) writePage(w http.ResponseWriter, r *http.Request, status int, tmpl *template.Template, data any) {
 	t, err := tmpl.Clone()
 	if err == nil {
 		t = t.Funcs(timeFuncs(h.opts.Now()))
@@ -101,7 +100,7 @@ func (h *Handler) writePage(w http.ResponseWriter, r *http.Request, tmpl *templa
 		h.writeError(w, r, http.StatusInternalServerError, &Error{Code: CodeInternal, Message: "the page cannot be built, see the master's log"})
 		return
 	}
-	writeBody(w, r, http.StatusOK, "text/html;charset=utf-8", body.Bytes())
+	writeBody(w, r, status, "text/html;charset=utf-8", body.Bytes())
 }
 
 // serveAppJSON is /app/json/?appId=ID, where Spark answers nothing at all: the application as in /json, with its executors.

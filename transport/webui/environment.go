@@ -1,7 +1,6 @@
 package webui
 
 import (
-	"html/template"
 	"net/http"
 	"os"
 	"runtime"
@@ -27,19 +26,18 @@ type EnvironmentRow struct{ Name, Value string }
 // environmentPage is /environment/: what makes sense of Spark 4's page for a process without a JVM.
 type environmentPage struct {
 	Title, Nonce, Root string
-	CSS                template.CSS
 	S                  Status
 	Sections           []EnvironmentSection
 }
 
 func (h *Handler) serveEnvironment(w http.ResponseWriter, r *http.Request) {
 	st := h.opts.State.Brief()
-	p := environmentPage{Title: "Environment of " + st.URL, Nonce: nonceOf(r.Context()), Root: h.root, CSS: template.CSS(clusterCSS),
+	p := environmentPage{Title: "Environment of " + st.URL, Nonce: nonceOf(r.Context()), Root: h.root,
 		S: st, Sections: []EnvironmentSection{runtimeSection(st)}}
 	if h.opts.Environment != nil {
 		p.Sections = append(p.Sections, h.opts.Environment()...)
 	}
-	h.writePage(w, r, environmentTemplate, p)
+	h.writePage(w, r, http.StatusOK, environmentTemplate, p)
 }
 
 // runtimeSection stands for Spark's "Runtime Information".

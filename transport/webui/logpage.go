@@ -3,7 +3,6 @@ package webui
 import (
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"net/http"
 	"os"
@@ -104,7 +103,6 @@ func (h *Handler) serveLog(w http.ResponseWriter, r *http.Request) {
 // logPage is /logPage/: the same in a page.
 type logPage struct {
 	Title, Nonce, Root, Type string
-	CSS                      template.CSS
 	S                        Status
 	L                        logRange
 	Error                    string
@@ -116,7 +114,7 @@ type logPage struct {
 
 func (h *Handler) serveLogPage(w http.ResponseWriter, r *http.Request) {
 	st := h.opts.State.Brief()
-	p := logPage{Title: "Log of " + st.URL, Nonce: nonceOf(r.Context()), Root: h.root, CSS: template.CSS(clusterCSS), S: st,
+	p := logPage{Title: "Log of " + st.URL, Nonce: nonceOf(r.Context()), Root: h.root, S: st,
 		Type: r.URL.Query().Get("logType"), Length: defaultLogBytes}
 	part, err := h.readLog(r)
 	if err != nil {
@@ -125,7 +123,7 @@ func (h *Handler) serveLogPage(w http.ResponseWriter, r *http.Request) {
 		p.L, p.Back, p.Earlier = part, max(0, part.Start-defaultLogBytes), part.Start > 0
 		p.Title = filepath.Base(part.Path) + " of " + st.URL
 	}
-	h.writePage(w, r, logTemplate, p)
+	h.writePage(w, r, http.StatusOK, logTemplate, p)
 }
 
 // ProcessLogFiles finds the files that standard output and standard error of this process go to, as with Spark's start

@@ -1,16 +1,14 @@
 package webui
 
 import (
-	"bytes"
 	_ "embed"
-	"html/template"
 	"net/http"
 )
 
 //go:embed assets/message.html
 var messageHTML string
 
-var messageTemplate = template.Must(template.New("message").Parse(messageHTML))
+var messageTemplate = parsePage("message", messageHTML)
 
 // messagePage is a page of a few words.
 type messagePage struct {
@@ -19,7 +17,6 @@ type messagePage struct {
 	Link, LinkText string
 
 	Root, Nonce string
-	CSS         template.CSS
 }
 
 func (h *Handler) message(w http.ResponseWriter, r *http.Request, status int, title, text string) {
@@ -27,14 +24,8 @@ func (h *Handler) message(w http.ResponseWriter, r *http.Request, status int, ti
 }
 
 func (h *Handler) writeMessage(w http.ResponseWriter, r *http.Request, status int, page messagePage) {
-	page.Root, page.Nonce, page.CSS = h.root, nonceOf(r.Context()), template.CSS(clusterCSS)
-	var body bytes.Buffer
-	if err := messageTemplate.Execute(&body, page); err != nil {
-		h.opts.Log.Error("cannot build a page", "path", r.URL.Path, "error", err)
-		http.Error(w, "internal error", http.StatusInternalServerError)
-		return
-	}
-	writeBody(w, r, status, "text/html;charset=utf-8", body.Bytes())
+	page.Root, page.Nonce = h.root, nonceOf(r.Context())
+	h.writePage(w, r, status, messageTemplate, page)
 }
 
 // serveUnknown says that there is no such page. Spark shows its main page with 200 for every unknown path; here a

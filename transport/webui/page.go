@@ -25,6 +25,11 @@ const (
 //go:embed assets/cluster.html
 var clusterHTML string
 
+// headHTML is the head of every page, as the template "head".
+//
+//go:embed assets/head.html
+var headHTML string
+
 //go:embed assets/cluster.css
 var clusterCSS string
 
@@ -32,7 +37,6 @@ var clusterCSS string
 type pageData struct {
 	Title     string
 	Nonce     string
-	CSS       template.CSS
 	S         Status
 	Health    Health
 	C         Cluster
@@ -56,12 +60,12 @@ type pageData struct {
 
 // servePage is the cluster page, on the leader and on standbys alike.
 func (h *Handler) servePage(w http.ResponseWriter, r *http.Request) {
-	h.writePage(w, r, pageTemplate, h.pageData(r))
+	h.writePage(w, r, http.StatusOK, pageTemplate, h.pageData(r))
 }
 
 func (h *Handler) pageData(r *http.Request) pageData {
 	st, c := h.opts.State.Status(), h.opts.State.Cluster()
-	d := pageData{Title: h.opts.Title, Nonce: nonceOf(r.Context()), CSS: template.CSS(clusterCSS), S: st, Health: HealthOf(st), C: c,
+	d := pageData{Title: h.opts.Title, Nonce: nonceOf(r.Context()), S: st, Health: HealthOf(st), C: c,
 		Root: h.root, Links: h.links(), Kill: h.killShown(r, st), CSRF: h.csrfToken}
 	if st.Counts.Executors <= maxPageExecutors {
 		d.Executors = h.opts.State.Executors("")
@@ -125,10 +129,11 @@ var (
 )
 
 func parsePage(name, text string) *template.Template {
-	return template.Must(template.New(name).Funcs(timeFuncs(time.Time{})).Funcs(pageFuncs).Parse(text))
+	return template.Must(template.New(name).Funcs(timeFuncs(time.Time{})).Funcs(pageFuncs).Parse(headHTML + text))
 }
 
 var pageFuncs = template.FuncMap{
+	"css": func() template.CSS { return template.CSS(clusterCSS) },
 	"mem": func(mb int) string {
 		if mb >= 1024 {
 			return strconv.FormatFloat(float64(mb)/1024, 'f', 1, 64) + " GiB"
