@@ -153,18 +153,13 @@ func (p *proposer) wait() {
 // future that is still in raft's queue when raft ends is never answered: its outcome is unknown.
 func (p *proposer) settle(batch []outcome) {
 	in := batch[0].in
-	var answers chan error
+	var raftSays *answers
 	if in != nil {
-		answers = make(chan error, len(batch))
-		go func() {
-			for _, o := range batch {
-				answers <- o.future.Error()
-			}
-		}()
+		raftSays = in.answers(batch)
 	}
 	for _, o := range batch {
 		if in != nil {
-			o.err = mapError(in.answer(answers))
+			o.err = mapError(raftSays.next())
 			p.mu.Lock()
 			p.inflight--
 			p.mu.Unlock()
@@ -176,23 +171,41 @@ func (p *proposer) settle(batch []outcome) {
 	}
 }
 
-// answer waits for the next answer of raft. Once raft has ended, all answers that it will ever give are on their way.
-func (in *instance) answer(answers <-chan error) error {
-	select {
-	case err := <-answers:
-		return err
-	case <-in.ended:
-	}
-	select {
-	case err := <-answers:
-		return err
-	case <-time.After(lastAnswers):
-		return raft.ErrRaftShutdown
-	}
+// answers are those of one raft instance to a batch of proposals, in order.
+type answers struct {
+	errs  chan error
+	ended <-chan struct{}  // raft gives no more answers
+	late  <-chan time.Time // those that it gave before have had the time to arrive
+	over  bool
 }
 
-// lastAnswers is how long a goroutine may take to pass on an answer that raft gave before it ended.
+// lastAnswers is how long a goroutine may take to pass on the answers that raft gave before it ended.
 const lastAnswers = 100 * time.Millisecond
+
+func (in *instance) answers(batch []outcome) *answers {
+	a := &answers{errs: make(chan error, len(batch)), ended: in.ended}
+	go func() {
+		for _, o := range batch {
+			a.errs <- o.future.Error()
+		}
+	}()
+	return a
+}
+
+// next waits for one answer. What is missing when raft has ended is given up together, not one by one.
+func (a *answers) next() error {
+	for !a.over {
+		select {
+		case err := <-a.errs:
+			return err
+		case <-a.ended:
+			a.ended, a.late = nil, time.After(lastAnswers)
+		case <-a.late:
+			a.over = true
+		}
+	}
+	return raft.ErrRaftShutdown
+}
 
 // close takes no more commands; those that raft has are waited for by stop.
 func (p *proposer) close() {
