@@ -165,15 +165,7 @@ func (w *worker) hello(c *conn) error {
 		state.DriverIDs = append(state.DriverIDs, id)
 	}
 	w.mu.Unlock()
-	content, err := sparkmsg.Encode(state, w.h.codec.fam)
-	if err != nil {
-		return err
-	}
-	_, to, ok := w.live()
-	if !ok {
-		return nil
-	}
-	if err := c.send(to, content); err != nil {
+	if told, err := w.tell(c, state); !told {
 		return err
 	}
 	return w.beat()
@@ -190,15 +182,22 @@ func (w *worker) list(c *conn) error {
 		state.DriverResponses = append(state.DriverResponses, sparkmsg.WorkerDriverStateResponse{DriverID: id})
 	}
 	w.mu.Unlock()
-	content, err := sparkmsg.Encode(state, w.h.codec.fam)
+	_, err := w.tell(c, state)
+	return err
+}
+
+// tell sends its master a message on a connection of its; told is false where it was lost again meanwhile.
+func (w *worker) tell(c *conn, msg sparkmsg.Message) (told bool, err error) {
+	content, err := sparkmsg.Encode(msg, w.h.codec.fam)
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, to, ok := w.live()
 	if !ok {
-		return nil
+		return false, nil
 	}
-	return c.send(to, content)
+	err = c.send(to, content)
+	return err == nil, err
 }
 
 func describe(k execKey, l launch) sparkmsg.ExecutorDescription {
