@@ -342,7 +342,7 @@ func wait(t testing.TB, l *sparkpeer.EventLog, kind string) {
 func slow(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("takes several seconds")
+		t.Skip("LEFT OUT under -short: this test takes several seconds")
 	}
 }
 
