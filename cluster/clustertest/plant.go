@@ -56,7 +56,7 @@ func (s *Sim) plantedAnswer(msg sparkmsg.Message) sparkmsg.Message {
 // copies tells how often a message is written: once, unless a bug is planted.
 func (s *Sim) copies(msg sparkmsg.Message) int {
 	switch msg.(type) {
-	case *sparkmsg.LaunchExecutor:
+	case *sparkmsg.LaunchExecutor, *sparkmsg.LaunchDriver:
 		if s.opt.Plant.RepeatLaunch {
 			return 2
 		}
@@ -64,15 +64,7 @@ func (s *Sim) copies(msg sparkmsg.Message) int {
 		if s.opt.Plant.TwoIDs {
 			return 2
 		}
-	case *sparkmsg.LaunchDriver:
-		if s.opt.Plant.RepeatLaunch {
-			return 2
-		}
-	case *sparkmsg.KillDriver:
-		if s.opt.Plant.LoseKills {
-			return 0
-		}
-	case *sparkmsg.KillExecutor:
+	case *sparkmsg.KillExecutor, *sparkmsg.KillDriver:
 		if s.opt.Plant.LoseKills {
 			return 0
 		}
