@@ -259,12 +259,10 @@ func TestMastersMoveToOtherAddresses(t *testing.T) {
 	})
 }
 
-// R04: a disk that is full costs the leadership, not the cluster, and heals by itself.
-func TestAFullDiskMovesTheLeadership(t *testing.T) {
-	slow(t)
-	t.Parallel()
-	c := newCluster(t, 3)
-	full := make([]atomic.Bool, 3)
+// startFillable starts three masters, each of whose disks can be full.
+func startFillable(t *testing.T) (c *cluster, full []atomic.Bool) {
+	t.Helper()
+	c, full = newCluster(t, 3), make([]atomic.Bool, 3)
 	for i, m := range c.members {
 		m.edit = func(cfg *Config) {
 			cfg.seams.writeFault = func() error {
@@ -276,6 +274,14 @@ func TestAFullDiskMovesTheLeadership(t *testing.T) {
 		}
 		m.start()
 	}
+	return c, full
+}
+
+// R04: a disk that is full costs the leadership, not the cluster, and heals by itself.
+func TestAFullDiskMovesTheLeadership(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	c, full := startFillable(t)
 	c.propose()
 	l := c.leader()
 	for i, m := range c.members {

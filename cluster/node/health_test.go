@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -48,19 +46,7 @@ func TestF6AStallIsNoticedAndEnds(t *testing.T) {
 func TestF6FollowersThatCannotWriteRaiseTheLeadersAlarm(t *testing.T) {
 	slow(t)
 	t.Parallel()
-	c := newCluster(t, 3)
-	full := make([]atomic.Bool, 3)
-	for i, m := range c.members {
-		m.edit = func(cfg *Config) {
-			cfg.seams.writeFault = func() error {
-				if full[i].Load() {
-					return syscall.ENOSPC
-				}
-				return nil
-			}
-		}
-		m.start()
-	}
+	c, full := startFillable(t)
 	c.propose()
 	c.converge()
 	l := c.leader()
