@@ -155,8 +155,12 @@ func fits(families uint8, release string, w *fsm.Worker) bool {
 	if families != 0 && w.Families != 0 && shared.IsEmpty() {
 		return false
 	}
-	return release == "" || w.Release == "" || majorMinor(release) == majorMinor(w.Release)
+	return SameLine(release, w.Release)
 }
+
+// SameLine tells whether two Spark releases have one major.minor, as what runs together must; one that is not known ("")
+// is of any line.
+func SameLine(a, b string) bool { return a == "" || b == "" || majorMinor(a) == majorMinor(b) }
 
 // majorMinor cuts a release down: 4.3.0 and 4.3.1-SNAPSHOT both give 4.3.
 func majorMinor(release string) string {

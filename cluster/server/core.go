@@ -277,14 +277,19 @@ func (s *Server) closeMux() {
 	}
 }
 
-func (s *Server) closeWeb() {
-	if s.web == nil {
+// closeREST ends the gateway, and closeWeb the web UI; running requests are answered first.
+func (s *Server) closeREST() { s.closeHTTP(s.rest, "REST server") }
+
+func (s *Server) closeWeb() { s.closeHTTP(s.web, "web UI") }
+
+func (s *Server) closeHTTP(server *webui.Server, name string) {
+	if server == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), webShutdownTimeout)
 	defer cancel()
-	if err := s.web.Shutdown(ctx); err != nil {
-		s.log.Warn("the web UI did not stop in time", "error", err)
+	if err := server.Shutdown(ctx); err != nil {
+		s.log.Warn("the "+name+" did not stop in time", "error", err)
 	}
 }
 

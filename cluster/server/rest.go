@@ -78,18 +78,6 @@ func (s *Server) placeholder(name string) (string, bool) {
 	return os.LookupEnv(name)
 }
 
-// closeREST ends the gateway; running requests are answered first.
-func (s *Server) closeREST() {
-	if s.rest == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), webShutdownTimeout)
-	defer cancel()
-	if err := s.rest.Shutdown(ctx); err != nil {
-		s.log.Warn("the REST server did not stop in time", "error", err)
-	}
-}
-
 // httpHint is where a web client finds what it looked for on the cluster port.
 func (s *Server) httpHint() string {
 	if s.restURL == "" {
@@ -170,20 +158,13 @@ func releaseOf(view fsm.View, clientVersion string) (sparkmsg.FamilySet, string)
 	}
 	found := false
 	view.Workers(func(w *fsm.Worker) bool {
-		found = w.State == fsm.WorkerAlive && sparkmsg.FamilySet(w.Families).Has(fam) &&
-			(w.Release == "" || minorRelease(w.Release) == minorRelease(clientVersion))
+		found = w.State == fsm.WorkerAlive && sparkmsg.FamilySet(w.Families).Has(fam) && master.SameLine(clientVersion, w.Release)
 		return !found
 	})
 	if !found {
 		return sparkmsg.AllFamilies, ""
 	}
 	return sparkmsg.SetOf(fam), clientVersion
-}
-
-// minorRelease cuts 4.3.1-SNAPSHOT down to 4.3.
-func minorRelease(release string) string {
-	parts := strings.SplitN(release, ".", 3)
-	return strings.Join(parts[:min(2, len(parts))], ".")
 }
 
 // Kill implements rest.Backend.
