@@ -15,6 +15,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"raftmaster/transport/internal/uibase"
 )
 
 // manyApps fills a fixture with so many applications that no list of them fits a chunk.
@@ -60,12 +62,12 @@ func checkStreamed(t *testing.T, f *fixture, path, want string) {
 	if got := plain.Body.String(); got != want {
 		t.Errorf("%s: %d bytes differ from the %d expected", path, len(got), len(want))
 	}
-	if long := len(want) > chunkBytes; (plain.Header().Get("Content-Length") == "") != long {
+	if long := len(want) > uibase.ChunkBytes; (plain.Header().Get("Content-Length") == "") != long {
 		t.Errorf("%s: %d bytes with Content-Length %q", path, len(want), plain.Header().Get("Content-Length"))
 	}
 	req := httptest.NewRequest(http.MethodGet, path, nil)
 	req.Header.Set("Accept-Encoding", "gzip")
-	if w := f.do(req); len(want) >= gzipFrom {
+	if w := f.do(req); len(want) >= uibase.GzipFrom {
 		zr, err := gzip.NewReader(w.Body)
 		if err != nil {
 			t.Fatal(err)
@@ -84,19 +86,19 @@ func TestF1StreamedSparkJSONKeepsItsBytes(t *testing.T) {
 	f := newFixture(leaderStatus())
 	manyApps(f, 300)
 	full := masterState("spark://10.0.0.1:7077", StateAlive, f.state.cluster, f.opts.Now())
-	whole := jsonObject{}
+	whole := uibase.Object{}
 	for _, field := range full {
-		if list, ok := field.value.(jsonList); ok {
-			array := jsonArray{}
-			for i := range list.n {
-				array = append(array, list.at(i))
+		if list, ok := field.Value.(uibase.List); ok {
+			array := uibase.Array{}
+			for i := range list.N {
+				array = append(array, list.At(i))
 			}
-			field.value = array
+			field.Value = array
 		}
 		whole = append(whole, field)
 	}
-	checkStreamed(t, f, "/json/", string(appendJSON(nil, whole, 0)))
-	checkStreamed(t, f, "/json/workers", string(appendJSON(nil, selectField(whole, "workers", 0), 0)))
+	checkStreamed(t, f, "/json/", string(uibase.AppendJSON(nil, whole, 0)))
+	checkStreamed(t, f, "/json/workers", string(uibase.AppendJSON(nil, selectField(whole, "workers", 0), 0)))
 }
 
 // TestF1SaturatedListsAnswer503: with every place taken a list is refused in time, and probes are answered.
@@ -106,7 +108,7 @@ func TestF1SaturatedListsAnswer503(t *testing.T) {
 	h := NewHandler(f.opts)
 	h.listWait = time.Millisecond
 	for i := range maxLists {
-		if !h.lists.take(context.Background(), fmt.Sprintf("192.0.2.%d", i), 0) {
+		if !h.lists.Take(context.Background(), fmt.Sprintf("192.0.2.%d", i), 0) {
 			t.Fatal("a free place is refused")
 		}
 	}
@@ -130,7 +132,7 @@ func TestF1SaturatedListsAnswer503(t *testing.T) {
 		t.Errorf("%v refusals counted, %d made", got, len(lists))
 	}
 	mustContain(t, get("/metrics").Body.String(), "raftmaster_http_busy_total 8", "raftmaster_http_connections_refused_total 0")
-	h.lists.give("192.0.2.0")
+	h.lists.Give("192.0.2.0")
 	for range 2 { // the place comes back after each
 		if w := get("/v1/apps"); w.Code != http.StatusOK {
 			t.Errorf("with a place free: %d", w.Code)
@@ -182,7 +184,7 @@ func TestF1EachChunkHasADeadline(t *testing.T) {
 	manyApps(f, 1000)
 	h := NewHandler(f.opts)
 	for _, path := range []string{"/v1/apps", "/json/"} {
-		w := &stuckConn{ResponseRecorder: *httptest.NewRecorder(), stuck: 3*chunkBytes + 1}
+		w := &stuckConn{ResponseRecorder: *httptest.NewRecorder(), stuck: 3*uibase.ChunkBytes + 1}
 		start := time.Now()
 		aborted := func() (v any) {
 			defer func() { v = recover() }()
@@ -196,21 +198,13 @@ func TestF1EachChunkHasADeadline(t *testing.T) {
 			t.Errorf("%s: %d deadlines for %d bytes", path, len(w.deadlines), w.taken)
 		}
 		for _, d := range w.deadlines {
-			if d.Before(start.Add(chunkTimeout)) || d.After(time.Now().Add(chunkTimeout)) {
+			if d.Before(start.Add(uibase.ChunkTimeout)) || d.After(time.Now().Add(uibase.ChunkTimeout)) {
 				t.Errorf("%s: a deadline %v after the start", path, d.Sub(start))
 			}
 		}
-		if h.lists.held() != 0 {
+		if h.lists.Held() != 0 {
 			t.Errorf("%s: the place is still taken", path)
 		}
-	}
-	p := newPacedWriter(&stuckConn{ResponseRecorder: *httptest.NewRecorder(), stuck: 1 << 30})
-	p.until = time.Now().Add(time.Second)
-	if n, err := p.Write(make([]byte, 2*chunkBytes+1)); n != 2*chunkBytes+1 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	if d := p.w.(*stuckConn).deadlines; len(d) != 3 || d[2].After(p.until) {
-		t.Errorf("deadlines beyond the end of the answer: %v", d)
 	}
 }
 

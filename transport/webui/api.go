@@ -7,6 +7,8 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
+
+	"raftmaster/transport/internal/uibase"
 )
 
 // Source tells which node answered a list call, and how far its copy of the state is.
@@ -55,7 +57,7 @@ func (h *Handler) source() (Source, Status) {
 
 // serveHealthz says that the process is up and answers.
 func (h *Handler) serveHealthz(w http.ResponseWriter, r *http.Request) {
-	writeBody(w, r, http.StatusOK, "text/plain;charset=utf-8", []byte("ok\n"))
+	uibase.WriteBody(w, r, http.StatusOK, "text/plain;charset=utf-8", []byte("ok\n"))
 }
 
 func (h *Handler) serveReadyz(w http.ResponseWriter, r *http.Request) {
@@ -195,7 +197,7 @@ func (h *Handler) writeJSON(w http.ResponseWriter, r *http.Request, status int, 
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
-	writeBody(w, r, status, "application/json;charset=utf-8", append(body, '\n'))
+	uibase.WriteBody(w, r, status, "application/json;charset=utf-8", append(body, '\n'))
 }
 
 // writeError answers with an *Error; status 0 takes the usual status of its code.

@@ -1,12 +1,13 @@
 package webui
 
 import (
-	"bytes"
 	_ "embed"
 	"html/template"
 	"net/http"
 	neturl "net/url"
 	"strings"
+
+	"raftmaster/transport/internal/uibase"
 )
 
 //go:embed assets/app.html
@@ -67,7 +68,7 @@ func (h *Handler) serveAppPage(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) appPage(r *http.Request, d AppDetail) appPage {
 	st := h.opts.State.Brief()
-	p := appPage{Title: "Application: " + d.App.Name, Nonce: nonceOf(r.Context()), Root: h.root,
+	p := appPage{Title: "Application: " + d.App.Name, Nonce: uibase.NonceOf(r.Context()), Root: h.root,
 		S: st, D: d, Links: h.links(), CSRF: h.csrfToken, Kill: d.App.Active && h.killShown(r, st)}
 	if d.App.Active {
 		p.UILink = p.Links.To(d.App.ID, d.App.UIURL)
@@ -87,46 +88,39 @@ func (h *Handler) appPage(r *http.Request, d AppDetail) appPage {
 
 // writePage executes a template at the present time.
 func (h *Handler) writePage(w http.ResponseWriter, r *http.Request, status int, tmpl *template.Template, data any) {
-	t, err := tmpl.Clone()
-	if err == nil {
-		t = t.Funcs(timeFuncs(h.opts.Now()))
-	}
-	var body bytes.Buffer
-	if err == nil {
-		err = t.Execute(&body, data)
-	}
+	body, err := uibase.BuildPage(tmpl, h.opts.Now(), data)
 	if err != nil {
 		h.opts.Log.Error("cannot build a page", "path", r.URL.Path, "error", err)
 		h.writeError(w, r, http.StatusInternalServerError, &Error{Code: CodeInternal, Message: "the page cannot be built, see the master's log"})
 		return
 	}
-	writeBody(w, r, status, "text/html;charset=utf-8", body.Bytes())
+	uibase.WriteBody(w, r, status, "text/html;charset=utf-8", body)
 }
 
 // serveAppJSON is /app/json/?appId=ID, where Spark answers nothing at all: the application as in /json, with its executors.
 func (h *Handler) serveAppJSON(w http.ResponseWriter, r *http.Request) {
-	a := &answer{w: w, r: r, contentType: "text/json;charset=utf-8"}
-	out := jsonObject{}
+	a := &uibase.Answer{W: w, R: r, ContentType: "text/json;charset=utf-8"}
+	out := uibase.Object{}
 	if h.opts.Details != nil {
 		if d, ok := h.opts.Details.App(r.URL.Query().Get("appId")); ok {
 			out = append(sparkApp(&d.App, h.opts.Now()),
-				jsonField{"executors", listOf(d.Executors, func(e Executor) any { return appExecutor(&e) })},
-				jsonField{"removedexecutors", listOf(d.Removed, func(e RemovedExecutor) any { return removedExecutor(&e) })})
+				uibase.Field{"executors", uibase.ListOf(d.Executors, func(e Executor) any { return appExecutor(&e) })},
+				uibase.Field{"removedexecutors", uibase.ListOf(d.Removed, func(e RemovedExecutor) any { return removedExecutor(&e) })})
 		}
 	}
-	err := writeJSONTo(a, out)
+	err := uibase.WriteJSON(a, out)
 	if err == nil {
-		err = a.close()
+		err = a.Close()
 	}
-	h.finish(a, err)
+	a.Finish(h.opts.Log, err)
 }
 
-func appExecutor(e *Executor) jsonObject {
-	return jsonObject{{"id", e.ID}, {"worker", e.WorkerID}, {"cores", e.Cores}, {"memory", e.MemoryMB},
+func appExecutor(e *Executor) uibase.Object {
+	return uibase.Object{{"id", e.ID}, {"worker", e.WorkerID}, {"cores", e.Cores}, {"memory", e.MemoryMB},
 		{"resourceprofileid", e.ProfileID}, {"state", e.State}, {"starttime", e.StartMillis}}
 }
 
-func removedExecutor(e *RemovedExecutor) jsonObject {
-	return jsonObject{{"id", e.ID}, {"worker", e.WorkerID}, {"cores", e.Cores}, {"memory", e.MemoryMB},
+func removedExecutor(e *RemovedExecutor) uibase.Object {
+	return uibase.Object{{"id", e.ID}, {"worker", e.WorkerID}, {"cores", e.Cores}, {"memory", e.MemoryMB},
 		{"resourceprofileid", e.ProfileID}, {"state", e.State}, {"starttime", e.StartMillis}, {"endtime", e.EndMillis}, {"message", e.Message}}
 }

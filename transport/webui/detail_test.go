@@ -1,7 +1,6 @@
 package webui
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -225,49 +224,6 @@ func TestG68_Environment(t *testing.T) {
 	}
 	if got := VisibleVariables([]string{"A=1"}, []string{""}); len(got) != 0 {
 		t.Errorf("an empty prefix: %v", got)
-	}
-}
-
-// TestG61_OneAddressLeavesPlaces: one address holds its share of the list places at most, waits in its own queue, and
-// leaves the rest to others.
-func TestG61_OneAddressLeavesPlaces(t *testing.T) {
-	p := newPlaces(8, 3)
-	ctx := context.Background()
-	for range 3 {
-		if !p.take(ctx, "a", 0) {
-			t.Fatal("a free place is refused")
-		}
-	}
-	if p.take(ctx, "a", time.Millisecond) {
-		t.Error("an address got more than its share")
-	}
-	waiting := make(chan bool)
-	go func() { waiting <- p.take(ctx, "a", time.Minute) }()
-	for range 5 {
-		if !p.take(ctx, fmt.Sprint("b", p.held()), 0) {
-			t.Error("another address is refused")
-		}
-	}
-	if p.take(ctx, "c", 0) {
-		t.Error("more places than there are")
-	}
-	p.give("a") // the one of "a" who waits gets it
-	if !<-waiting || p.held() != 8 {
-		t.Errorf("%d held", p.held())
-	}
-	gone, cancel := context.WithCancel(ctx)
-	cancel()
-	if p.take(gone, "d", time.Minute) {
-		t.Error("a caller who is gone got a place")
-	}
-	for range 3 {
-		p.give("a")
-	}
-	for i := range 5 {
-		p.give(fmt.Sprint("b", i+3))
-	}
-	if p.held() != 0 || len(p.byIP) != 0 {
-		t.Errorf("%d held, %v", p.held(), p.byIP)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	_ "embed"
+
+	"raftmaster/transport/internal/uibase"
 )
 
 //go:embed assets/environment.html
@@ -32,7 +34,7 @@ type environmentPage struct {
 
 func (h *Handler) serveEnvironment(w http.ResponseWriter, r *http.Request) {
 	st := h.opts.State.Brief()
-	p := environmentPage{Title: "Environment of " + st.URL, Nonce: nonceOf(r.Context()), Root: h.root,
+	p := environmentPage{Title: "Environment of " + st.URL, Nonce: uibase.NonceOf(r.Context()), Root: h.root,
 		S: st, Sections: []EnvironmentSection{runtimeSection(st)}}
 	if h.opts.Environment != nil {
 		p.Sections = append(p.Sections, h.opts.Environment()...)

@@ -1,10 +1,8 @@
 package webui
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"time"
 )
@@ -104,9 +102,3 @@ func (s *lineStream) blank() bool {
 	}
 	return s.rc.Flush() == nil
 }
-
-// A failed write to an HTTP caller means that the caller is gone; there is nobody left to tell.
-
-func writeRest(w io.Writer, body []byte) { _, _ = w.Write(body) }
-
-func closeGzip(zw *gzip.Writer) { _ = zw.Close() }

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"raftmaster/transport/internal/uibase"
 )
 
 // The forms of Spark's page (MasterPage.scala, MasterWebUI.scala): POST /app/kill/, /driver/kill/ and /workers/kill/. They
@@ -53,7 +55,7 @@ func (h *Handler) mayUseForms(r *http.Request, holdsToken bool) refusal {
 }
 
 func (h *Handler) serveKillForm(w http.ResponseWriter, r *http.Request, kind string) {
-	if !allowed(w, r, http.MethodPost) {
+	if !uibase.AllowMethods(w, r, http.MethodPost) {
 		return
 	}
 	if !h.opts.KillEnabled || h.opts.Operations == nil {
@@ -146,7 +148,7 @@ func (h *Handler) formFailed(w http.ResponseWriter, r *http.Request, err error) 
 // serveWorkersKill decommissions all workers of the given hosts: 200 without a body if there is one, 404 if none. Pages
 // have no such form, so that calls of browsers are refused altogether.
 func (h *Handler) serveWorkersKill(w http.ResponseWriter, r *http.Request) {
-	if !allowed(w, r, http.MethodPost) {
+	if !uibase.AllowMethods(w, r, http.MethodPost) {
 		return
 	}
 	if !h.opts.DecommissionEnabled || h.opts.Operations == nil {

@@ -1,30 +1,29 @@
 package webui
 
 import (
-	"compress/gzip"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"raftmaster/transport/internal/uibase"
 )
 
 // Handler serves every route of the web UI port.
 type Handler struct {
 	opts Options
 	mux  *http.ServeMux
+	// headers are those of every answer.
+	headers uibase.Headers
 	// tokenHash stands for the token, see isToken.
 	tokenHash [sha256.Size]byte
 	followers chan struct{}
 	// lists are the lists that are being rendered or sent; others wait listWait for their turn.
-	lists    *places
+	lists    *uibase.Places
 	listWait time.Duration
 	// csrfToken is what the forms of this process's pages carry.
 	csrfToken string
@@ -43,11 +42,10 @@ func NewHandler(opts Options) *Handler {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.XXSSProtection == "" {
-		opts.XXSSProtection = "0"
-	}
 	h := &Handler{opts: opts, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers),
-		lists: newPlaces(maxLists, maxListsPerIP), listWait: listWait, csrfToken: newNonce()}
+		lists: uibase.NewPlaces(maxLists, maxListsPerIP), listWait: listWait, csrfToken: uibase.NewNonce(),
+		headers: uibase.Headers{AllowFramingFrom: opts.AllowFramingFrom, XXSSProtection: opts.XXSSProtection,
+			ContentSecurityPolicy: opts.ContentSecurityPolicy}}
 	if opts.ReverseProxy {
 		h.root = rootOf(opts.ReverseProxyURL)
 	}
@@ -128,33 +126,15 @@ func (h *Handler) redirect(path string) {
 	}))
 }
 
-type nonceKey struct{}
-
 // ServeHTTP sets the headers that every answer carries, then routes.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.recoverPanic(w, r)
-	head := w.Header()
-	head.Set("Cache-Control", "no-cache, no-store, must-revalidate")
-	head.Set("X-XSS-Protection", h.opts.XXSSProtection)
-	head.Set("X-Content-Type-Options", "nosniff")
-	frames := "'self'"
-	if h.opts.AllowFramingFrom != "" {
-		head.Set("X-Frame-Options", "ALLOW-FROM "+h.opts.AllowFramingFrom)
-		frames += " " + h.opts.AllowFramingFrom
-	} else {
-		head.Set("X-Frame-Options", "SAMEORIGIN")
-	}
-	nonce := newNonce()
-	if h.opts.ContentSecurityPolicy {
-		head.Set("Content-Security-Policy", "default-src 'self'; script-src 'self' 'nonce-"+nonce+
-			"'; style-src 'self' 'nonce-"+nonce+"'; img-src 'self' data:; object-src 'none'; base-uri 'self'; "+
-			"form-action 'self'; frame-ancestors "+frames+";")
-	}
+	r = h.headers.Set(w, r)
 	if r.Method == http.MethodTrace {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	h.mux.ServeHTTP(w, r.WithContext(withNonce(r.Context(), nonce)))
+	h.mux.ServeHTTP(w, r)
 }
 
 // recoverPanic keeps one broken page from ending the connection without an answer, and leaves a trace of it.
@@ -173,64 +153,8 @@ func (h *Handler) recoverPanic(w http.ResponseWriter, r *http.Request) {
 // get lets GET and HEAD through.
 func (h *Handler) get(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if allowed(w, r, http.MethodGet, http.MethodHead) {
+		if uibase.AllowMethods(w, r, http.MethodGet, http.MethodHead) {
 			next(w, r)
 		}
 	}
-}
-
-func allowed(w http.ResponseWriter, r *http.Request, methods ...string) bool {
-	for _, m := range methods {
-		if r.Method == m {
-			return true
-		}
-	}
-	w.Header().Set("Allow", strings.Join(methods, ", "))
-	w.WriteHeader(http.StatusMethodNotAllowed)
-	return false
-}
-
-// gzipFrom is the size above which compressing an answer is worth it.
-const gzipFrom = 1400
-
-// writeBody sends a whole body with its length, compressed when the caller accepts that and it is worth it.
-func writeBody(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
-	head := w.Header()
-	head.Set("Content-Type", contentType)
-	head.Add("Vary", "Accept-Encoding")
-	if len(body) >= gzipFrom && acceptsGzip(r) {
-		head.Set("Content-Encoding", "gzip")
-		w.WriteHeader(status)
-		if r.Method == http.MethodHead {
-			return
-		}
-		zw := gzip.NewWriter(newPacedWriter(w))
-		if _, err := zw.Write(body); err == nil {
-			closeGzip(zw)
-		}
-		return
-	}
-	head.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		writeRest(newPacedWriter(w), body)
-	}
-}
-
-func acceptsGzip(r *http.Request) bool {
-	for _, part := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
-		name, params, _ := strings.Cut(strings.TrimSpace(part), ";")
-		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-			q := strings.ReplaceAll(params, " ", "")
-			return q != "q=0" && q != "q=0.0"
-		}
-	}
-	return false
-}
-
-// newNonce gives 128 random bits; crypto/rand never fails in this release of Go.
-func newNonce() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	_ "embed"
+
+	"raftmaster/transport/internal/uibase"
 )
 
 //go:embed assets/log.html
@@ -97,7 +99,7 @@ func (h *Handler) serveLog(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		body = err.Error()
 	}
-	writeBody(w, r, http.StatusOK, "text/plain;charset=utf-8", []byte(body))
+	uibase.WriteBody(w, r, http.StatusOK, "text/plain;charset=utf-8", []byte(body))
 }
 
 // logPage is /logPage/: the same in a page.
@@ -114,7 +116,7 @@ type logPage struct {
 
 func (h *Handler) serveLogPage(w http.ResponseWriter, r *http.Request) {
 	st := h.opts.State.Brief()
-	p := logPage{Title: "Log of " + st.URL, Nonce: nonceOf(r.Context()), Root: h.root, S: st,
+	p := logPage{Title: "Log of " + st.URL, Nonce: uibase.NonceOf(r.Context()), Root: h.root, S: st,
 		Type: r.URL.Query().Get("logType"), Length: defaultLogBytes}
 	part, err := h.readLog(r)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"raftmaster/transport/internal/uibase"
 )
 
 // AddPeerRequest is the body of POST /v1/peers/add.
@@ -110,7 +112,7 @@ func (h *Handler) memberRoutes() {
 // request.
 func change[Req, Answer any](h *Handler, have func() bool, limit func(Req) time.Duration, do func(context.Context, Req) (Answer, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !allowed(w, r, http.MethodPost) || !h.notFromForeignPage(w, r) || !h.authorize(w, r) {
+		if !uibase.AllowMethods(w, r, http.MethodPost) || !h.notFromForeignPage(w, r) || !h.authorize(w, r) {
 			return
 		}
 		if !have() {

@@ -3,12 +3,14 @@ package webui
 import (
 	_ "embed"
 	"net/http"
+
+	"raftmaster/transport/internal/uibase"
 )
 
 //go:embed assets/message.html
 var messageHTML string
 
-var messageTemplate = parsePage("message", messageHTML)
+var messageTemplate = uibase.ParsePage("message", messageHTML)
 
 // messagePage is a page of a few words.
 type messagePage struct {
@@ -24,7 +26,7 @@ func (h *Handler) message(w http.ResponseWriter, r *http.Request, status int, ti
 }
 
 func (h *Handler) writeMessage(w http.ResponseWriter, r *http.Request, status int, page messagePage) {
-	page.Root, page.Nonce = h.root, nonceOf(r.Context())
+	page.Root, page.Nonce = h.root, uibase.NonceOf(r.Context())
 	h.writePage(w, r, status, messageTemplate, page)
 }
 

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"raftmaster/transport/internal/uibase"
 )
 
 // Everything on the page that a stranger chooses is text, and never markup or a script address.
@@ -91,8 +93,8 @@ func TestPageIsBounded(t *testing.T) {
 	}
 	f.state.status.Counts.Executors = 100_000
 	body := f.get("/").Body.String()
-	if rows := strings.Count(body, "<td>worker-"); rows != pageRows {
-		t.Errorf("%d rows of workers, want %d", rows, pageRows)
+	if rows := strings.Count(body, "<td>worker-"); rows != uibase.PageRows {
+		t.Errorf("%d rows of workers, want %d", rows, uibase.PageRows)
 	}
 	mustContain(t, body, "and 9500 more", "too many for this page")
 }

@@ -6,6 +6,8 @@ import (
 	"sort"
 	"strconv"
 	"time"
+
+	"raftmaster/transport/internal/uibase"
 )
 
 // javaDate is java.util.Date.toString, which Spark puts into "submitdate".
@@ -21,12 +23,12 @@ func (h *Handler) serveSparkJSON(w http.ResponseWriter, r *http.Request) {
 	if m := jsonFieldPattern.FindStringSubmatch(r.URL.Path); m != nil {
 		out = selectField(full, m[1], waitingDrivers(c))
 	}
-	a := &answer{w: w, r: r, contentType: "text/json;charset=utf-8"}
-	err := writeJSONTo(a, out)
+	a := &uibase.Answer{W: w, R: r, ContentType: "text/json;charset=utf-8"}
+	err := uibase.WriteJSON(a, out)
 	if err == nil {
-		err = a.close()
+		err = a.Close()
 	}
-	h.finish(a, err)
+	a.Finish(h.opts.Log, err)
 }
 
 func waitingDrivers(c Cluster) int {
@@ -39,21 +41,21 @@ func waitingDrivers(c Cluster) int {
 	return n
 }
 
-func selectField(full jsonObject, name string, waitingDrivers int) jsonObject {
+func selectField(full uibase.Object, name string, waitingDrivers int) uibase.Object {
 	if name == "clusterutilization" {
 		return clusterUtilization(full, waitingDrivers)
 	}
 	for _, f := range full {
-		if f.name == name {
-			return jsonObject{f}
+		if f.Name == name {
+			return uibase.Object{f}
 		}
 	}
-	return jsonObject{{name, ""}}
+	return uibase.Object{{name, ""}}
 }
 
 // sparkState builds the full object. A master that is not the leader, or whose lease has run out, shows what Spark's
 // STANDBY shows: its own URL, empty lists and the status.
-func (h *Handler) sparkState() (jsonObject, Cluster) {
+func (h *Handler) sparkState() (uibase.Object, Cluster) {
 	st := h.opts.State.Brief()
 	if st.State != StateAlive || !st.LeaseValid {
 		return masterState(st.URL, StateStandby, Cluster{}, h.opts.Now()), Cluster{}
@@ -63,7 +65,7 @@ func (h *Handler) sparkState() (jsonObject, Cluster) {
 }
 
 // masterState gives the fields in the order of JsonProtocol.writeMasterState.
-func masterState(url, status string, c Cluster, now time.Time) jsonObject {
+func masterState(url, status string, c Cluster, now time.Time) uibase.Object {
 	var living []*Worker
 	cores, coresUsed, memory, memoryUsed := 0, 0, 0, 0
 	for i := range c.Workers {
@@ -93,27 +95,27 @@ func masterState(url, status string, c Cluster, now time.Time) jsonObject {
 	}
 	app := func(a *App) any { return sparkApp(a, now) }
 	driver := func(d *Driver) any { return sparkDriver(d, now) }
-	return jsonObject{
+	return uibase.Object{
 		{"url", url},
-		{"workers", jsonList{len(c.Workers), func(i int) any { return sparkWorker(&c.Workers[i]) }}},
+		{"workers", uibase.List{N: len(c.Workers), At: func(i int) any { return sparkWorker(&c.Workers[i]) }}},
 		{"aliveworkers", len(living)},
 		{"cores", cores},
 		{"coresused", coresUsed},
 		{"memory", memory},
 		{"memoryused", memoryUsed},
-		{"resources", listOf(living, func(w *Worker) any { all, _, _ := sparkResources(w.Resources); return all })},
-		{"resourcesused", listOf(living, func(w *Worker) any { _, used, _ := sparkResources(w.Resources); return used })},
-		{"activeapps", listOf(active, app)},
-		{"completedapps", listOf(completed, app)},
-		{"activedrivers", listOf(activeDrivers, driver)},
-		{"completeddrivers", listOf(completedDrivers, driver)},
+		{"resources", uibase.ListOf(living, func(w *Worker) any { all, _, _ := sparkResources(w.Resources); return all })},
+		{"resourcesused", uibase.ListOf(living, func(w *Worker) any { _, used, _ := sparkResources(w.Resources); return used })},
+		{"activeapps", uibase.ListOf(active, app)},
+		{"completedapps", uibase.ListOf(completed, app)},
+		{"activedrivers", uibase.ListOf(activeDrivers, driver)},
+		{"completeddrivers", uibase.ListOf(completedDrivers, driver)},
 		{"status", status},
 	}
 }
 
-func sparkWorker(w *Worker) jsonObject {
+func sparkWorker(w *Worker) uibase.Object {
 	all, used, free := sparkResources(w.Resources)
-	return jsonObject{
+	return uibase.Object{
 		{"id", w.ID},
 		{"host", w.Host},
 		{"port", w.Port},
@@ -133,8 +135,8 @@ func sparkWorker(w *Worker) jsonObject {
 }
 
 // sparkResources gives all, used and free addresses as name -> {name, addresses}.
-func sparkResources(rs []Resource) (all, used, free jsonObject) {
-	all, used, free = jsonObject{}, jsonObject{}, jsonObject{}
+func sparkResources(rs []Resource) (all, used, free uibase.Object) {
+	all, used, free = uibase.Object{}, uibase.Object{}, uibase.Object{}
 	for _, r := range rs {
 		inUse := make(map[string]bool, len(r.UsedAddresses))
 		for _, a := range r.UsedAddresses {
@@ -146,33 +148,33 @@ func sparkResources(rs []Resource) (all, used, free jsonObject) {
 				idle = append(idle, a)
 			}
 		}
-		all = append(all, jsonField{r.Name, sparkResource(r.Name, r.Addresses)})
-		used = append(used, jsonField{r.Name, sparkResource(r.Name, r.UsedAddresses)})
-		free = append(free, jsonField{r.Name, sparkResource(r.Name, idle)})
+		all = append(all, uibase.Field{r.Name, sparkResource(r.Name, r.Addresses)})
+		used = append(used, uibase.Field{r.Name, sparkResource(r.Name, r.UsedAddresses)})
+		free = append(free, uibase.Field{r.Name, sparkResource(r.Name, idle)})
 	}
 	return all, used, free
 }
 
-func sparkResource(name string, addresses []string) jsonObject {
+func sparkResource(name string, addresses []string) uibase.Object {
 	sorted := append([]string(nil), addresses...)
 	sort.Strings(sorted)
-	list := make(jsonArray, len(sorted))
+	list := make(uibase.Array, len(sorted))
 	for i, a := range sorted {
 		list[i] = a
 	}
-	return jsonObject{{"name", name}, {"addresses", list}}
+	return uibase.Object{{"name", name}, {"addresses", list}}
 }
 
-func sparkApp(a *App, now time.Time) jsonObject {
-	requests := make(jsonArray, len(a.Resources))
+func sparkApp(a *App, now time.Time) uibase.Object {
+	requests := make(uibase.Array, len(a.Resources))
 	for i, r := range a.Resources {
-		requests[i] = jsonObject{{"name", r.Name}, {"amount", r.Amount}}
+		requests[i] = uibase.Object{{"name", r.Name}, {"amount", r.Amount}}
 	}
 	end := a.EndMillis
 	if a.Active || end == 0 {
 		end = now.UnixMilli()
 	}
-	return jsonObject{
+	return uibase.Object{
 		{"id", a.ID},
 		{"starttime", a.StartMillis},
 		{"name", a.Name},
@@ -191,13 +193,13 @@ func sparkApp(a *App, now time.Time) jsonObject {
 // sparkDriver gives a driver as JsonProtocol.writeDriverInfo does: starttime is a text there, and the place of a waiting
 // driver is the word None. Spark takes mainclass to be the third argument of the driver's command and fails altogether
 // on a driver with fewer (G-72); here it is "" then.
-func sparkDriver(d *Driver, now time.Time) jsonObject {
+func sparkDriver(d *Driver, now time.Time) uibase.Object {
 	worker := d.WorkerID
 	if worker == "" {
 		worker = "None"
 	}
 	all, _, _ := sparkResources(d.Resources)
-	return jsonObject{
+	return uibase.Object{
 		{"id", d.ID},
 		{"starttime", strconv.FormatInt(d.SubmittedMillis, 10)},
 		{"state", d.State},
@@ -211,10 +213,10 @@ func sparkDriver(d *Driver, now time.Time) jsonObject {
 }
 
 // clusterUtilization is the special field of Spark 4; percentages are truncated, and 100 without any capacity.
-func clusterUtilization(full jsonObject, waitingDrivers int) jsonObject {
+func clusterUtilization(full uibase.Object, waitingDrivers int) uibase.Object {
 	number := func(name string) int {
 		for _, f := range full {
-			if n, ok := f.value.(int); ok && f.name == name {
+			if n, ok := f.Value.(int); ok && f.Name == name {
 				return n
 			}
 		}
@@ -228,7 +230,7 @@ func clusterUtilization(full jsonObject, waitingDrivers int) jsonObject {
 	}
 	cores, coresUsed := number("cores"), number("coresused")
 	memory, memoryUsed := number("memory"), number("memoryused")
-	return jsonObject{
+	return uibase.Object{
 		{"waitingDrivers", waitingDrivers},
 		{"cores", cores},
 		{"coresused", coresUsed},

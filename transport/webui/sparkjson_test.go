@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"raftmaster/transport/internal/uibase"
 )
 
 // sample is a recorded answer of a real Spark master: a comment line, the head, an empty line, the body.
@@ -195,13 +197,13 @@ func TestSparkJSONResourcesAndTypes(t *testing.T) {
 
 func TestAppendJSONStringRoundTrip(t *testing.T) {
 	for _, s := range []string{"", "plain", "quote \" backslash \\", "\b\t\n\f\r\x00\x1f", "ünïcode 😀", "</script>", "\u2028"} {
-		out := appendJSONString(nil, s)
+		out := uibase.AppendJSONString(nil, s)
 		var back string
 		if err := json.Unmarshal(out, &back); err != nil || back != s {
 			t.Errorf("%q became %s: %q, %v", s, out, back, err)
 		}
 	}
-	if got := string(appendJSONString(nil, "a\xffb\x1b")); got != "\"a\uFFFDb\\u001B\"" {
+	if got := string(uibase.AppendJSONString(nil, "a\xffb\x1b")); got != "\"a\uFFFDb\\u001B\"" {
 		t.Errorf("broken UTF-8 became %s", got)
 	}
 }

@@ -3,6 +3,7 @@ package webui
 import (
 	"net/http"
 
+	"raftmaster/transport/internal/uibase"
 	"raftmaster/transport/uiproxy"
 )
 
@@ -25,15 +26,15 @@ func (h *Handler) uiProxy() http.Handler {
 		OwnHost: h.ownName,
 		Ours:    func(r *http.Request) bool { return h.bearer(r) || h.basic(r) },
 	})
-	places := newPlaces(maxProxied, maxProxiedPerIP)
+	places := uibase.NewPlaces(maxProxied, maxProxiedPerIP)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ip := callerIP(r)
-		if !places.take(r.Context(), ip, h.listWait) {
+		ip := uibase.CallerIP(r)
+		if !places.Take(r.Context(), ip, h.listWait) {
 			w.Header().Set("Retry-After", "1")
 			h.message(w, r, http.StatusServiceUnavailable, "Busy", "Too many pages are being forwarded: try again in a moment.")
 			return
 		}
-		defer places.give(ip)
+		defer places.Give(ip)
 		proxy.ServeHTTP(w, r)
 	})
 }

@@ -1,5 +1,7 @@
 package webui
 
+import "raftmaster/transport/internal/uibase"
+
 // Master states as Spark names them. RECOVERING is never shown: a new leader is ALIVE at once.
 const (
 	StateAlive   = "ALIVE"
@@ -18,7 +20,7 @@ const (
 )
 
 // Unknown marks a duration or a lag that this node cannot know.
-const Unknown int64 = -1
+const Unknown = uibase.Unknown
 
 // Status is what one master knows about itself and its cluster; /v1/status gives it on every node, leader or not.
 type Status struct {

@@ -1,4 +1,4 @@
-package webui
+package uibase
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// places bounds what runs at once, in all and for one caller's address, so that nobody takes all of it. A caller who
+// Places bounds what runs at once, in all and for one caller's address, so that nobody takes all of it. A caller who
 // holds his share waits in his own queue, and not in everybody's.
-type places struct {
+type Places struct {
 	all   chan struct{}
 	perIP int
 
@@ -24,12 +24,12 @@ type share struct {
 	users  int
 }
 
-func newPlaces(all, perIP int) *places {
-	return &places{all: make(chan struct{}, all), perIP: perIP, byIP: make(map[string]*share)}
+func NewPlaces(all, perIP int) *Places {
+	return &Places{all: make(chan struct{}, all), perIP: perIP, byIP: make(map[string]*share)}
 }
 
-// take gets a place for ip, waiting for up to wait; false when there is none. A place that was taken must be given back.
-func (p *places) take(ctx context.Context, ip string, wait time.Duration) bool {
+// Take gets a place for ip, waiting for up to wait; false when there is none. A place that was taken must be given back.
+func (p *Places) Take(ctx context.Context, ip string, wait time.Duration) bool {
 	own := p.enter(ip)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -60,8 +60,8 @@ func acquire(ctx context.Context, c chan struct{}, timer *time.Timer) bool {
 	return false
 }
 
-// give returns a place that take has given to ip.
-func (p *places) give(ip string) {
+// Give returns a place that Take has given to ip.
+func (p *Places) Give(ip string) {
 	p.mu.Lock()
 	own := p.byIP[ip]
 	p.mu.Unlock()
@@ -70,7 +70,7 @@ func (p *places) give(ip string) {
 	p.leave(ip, own)
 }
 
-func (p *places) enter(ip string) *share {
+func (p *Places) enter(ip string) *share {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	own := p.byIP[ip]
@@ -82,7 +82,7 @@ func (p *places) enter(ip string) *share {
 	return own
 }
 
-func (p *places) leave(ip string, own *share) {
+func (p *Places) leave(ip string, own *share) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if own.users--; own.users == 0 {
@@ -90,11 +90,11 @@ func (p *places) leave(ip string, own *share) {
 	}
 }
 
-// held is the number of places taken.
-func (p *places) held() int { return len(p.all) }
+// Held is the number of places taken.
+func (p *Places) Held() int { return len(p.all) }
 
-// callerIP is the address of the connection; what a header says of another one is the caller's own claim.
-func callerIP(r *http.Request) string {
+// CallerIP is the address of the connection; what a header says of another one is the caller's own claim.
+func CallerIP(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr

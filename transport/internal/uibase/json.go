@@ -1,4 +1,4 @@
-package webui
+package uibase
 
 import (
 	"io"
@@ -10,31 +10,33 @@ import (
 // line with spaces inside, and fields in the order in which they were written. encoding/json can do none of these, so
 // the few kinds of value that occur are printed here.
 
-// jsonField is one name and value of an ordered object. Values are string, int64, int, jsonObject, jsonArray, or
-// jsonList in an outermost object.
-type jsonField struct {
-	name  string
-	value any
+// Field is one name and value of an ordered object. Values are string, int64, int, Object, Array, or List in an outermost
+// object.
+type Field = struct {
+	Name  string
+	Value any
 }
 
-type jsonObject []jsonField
+// Object is an ordered object.
+type Object []Field
 
-type jsonArray []any
+// Array is a short array.
+type Array []any
 
-// jsonList is an array whose elements are made one by one, so that a long one never exists as a whole. It may be the
+// List is an array whose elements are made one by one, so that a long one never exists as a whole. It may be the
 // value of a field of an outermost object only.
-type jsonList struct {
-	n  int
-	at func(i int) any
+type List struct {
+	N  int
+	At func(i int) any
 }
 
-// listOf makes an array of what element makes of each.
-func listOf[T any](list []T, element func(T) any) jsonList {
-	return jsonList{n: len(list), at: func(i int) any { return element(list[i]) }}
+// ListOf makes an array of what element makes of each.
+func ListOf[T any](list []T, element func(T) any) List {
+	return List{N: len(list), At: func(i int) any { return element(list[i]) }}
 }
 
-// writeJSONTo writes o as appendJSON would, a field and an element at a time.
-func writeJSONTo(out io.Writer, o jsonObject) error {
+// WriteJSON writes o as AppendJSON would, a field and an element at a time.
+func WriteJSON(out io.Writer, o Object) error {
 	var buf []byte
 	put := func() error {
 		_, err := out.Write(buf)
@@ -46,22 +48,22 @@ func writeJSONTo(out io.Writer, o jsonObject) error {
 		if i > 0 {
 			buf = append(buf, ',')
 		}
-		buf = appendJSONString(appendNewline(buf, 1), f.name)
+		buf = AppendJSONString(appendNewline(buf, 1), f.Name)
 		buf = append(buf, " : "...)
-		list, ok := f.value.(jsonList)
-		if !ok || list.n == 0 {
+		list, ok := f.Value.(List)
+		if !ok || list.N == 0 {
 			if ok {
-				f.value = jsonArray{}
+				f.Value = Array{}
 			}
-			buf = appendJSON(buf, f.value, 1)
+			buf = AppendJSON(buf, f.Value, 1)
 			continue
 		}
 		buf = append(buf, "[ "...)
-		for i := range list.n {
+		for i := range list.N {
 			if i > 0 {
 				buf = append(buf, ", "...)
 			}
-			buf = appendJSON(buf, list.at(i), 1)
+			buf = AppendJSON(buf, list.At(i), 1)
 			if err := put(); err != nil {
 				return err
 			}
@@ -72,16 +74,16 @@ func writeJSONTo(out io.Writer, o jsonObject) error {
 	return put()
 }
 
-// appendJSON appends v to dst; indent is the depth of the objects around it.
-func appendJSON(dst []byte, v any, indent int) []byte {
+// AppendJSON appends v to dst; indent is the depth of the objects around it.
+func AppendJSON(dst []byte, v any, indent int) []byte {
 	switch v := v.(type) {
 	case string:
-		return appendJSONString(dst, v)
+		return AppendJSONString(dst, v)
 	case int64:
 		return strconv.AppendInt(dst, v, 10)
 	case int:
 		return strconv.AppendInt(dst, int64(v), 10)
-	case jsonArray:
+	case Array:
 		if len(v) == 0 {
 			return append(dst, "[ ]"...)
 		}
@@ -90,17 +92,17 @@ func appendJSON(dst []byte, v any, indent int) []byte {
 			if i > 0 {
 				dst = append(dst, ", "...)
 			}
-			dst = appendJSON(dst, e, indent)
+			dst = AppendJSON(dst, e, indent)
 		}
 		return append(dst, " ]"...)
-	case jsonObject:
-		return appendJSONObject(dst, v, indent)
+	case Object:
+		return appendObject(dst, v, indent)
 	default:
-		panic("webui: value of a kind that appendJSON does not know")
+		panic("uibase: value of a kind that AppendJSON does not know")
 	}
 }
 
-func appendJSONObject(dst []byte, o jsonObject, indent int) []byte {
+func appendObject(dst []byte, o Object, indent int) []byte {
 	if len(o) == 0 {
 		return append(dst, "{ }"...)
 	}
@@ -110,9 +112,9 @@ func appendJSONObject(dst []byte, o jsonObject, indent int) []byte {
 			dst = append(dst, ',')
 		}
 		dst = appendNewline(dst, indent+1)
-		dst = appendJSONString(dst, f.name)
+		dst = AppendJSONString(dst, f.Name)
 		dst = append(dst, " : "...)
-		dst = appendJSON(dst, f.value, indent+1)
+		dst = AppendJSON(dst, f.Value, indent+1)
 	}
 	dst = appendNewline(dst, indent)
 	return append(dst, '}')
@@ -126,8 +128,8 @@ func appendNewline(dst []byte, indent int) []byte {
 	return dst
 }
 
-// appendJSONString escapes what JSON requires and nothing else, as Jackson does; invalid UTF-8 becomes U+FFFD.
-func appendJSONString(dst []byte, s string) []byte {
+// AppendJSONString escapes what JSON requires and nothing else, as Jackson does; invalid UTF-8 becomes U+FFFD.
+func AppendJSONString(dst []byte, s string) []byte {
 	const hex = "0123456789ABCDEF"
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {
