@@ -70,6 +70,8 @@ var arrayClasses = map[string]uint64{
 	"[Ljava.lang.String;":            0xadd256e7e91d7b47,
 	"[Ljava.lang.Object;":            0x90ce589f1073296c,
 	"[Ljava.lang.StackTraceElement;": 0x02462a3c3cfd2239,
+	"[Lscala.Tuple2;":                0x2ecc00dfd14fd7c0,
+	"[B":                             0xacf317f8060854e0,
 }
 
 type loader struct {

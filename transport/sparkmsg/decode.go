@@ -64,9 +64,16 @@ func decodeMessage(stream []byte) (Decoded, error) {
 		return Decoded{}, err
 	}
 	name := className(root)
-	read := readers[moduleName(root)]
+	if a, ok := root.(*javaser.Array); ok && name == threadDumpClass {
+		dump, err := readThreadDump(a)
+		if err != nil {
+			return Decoded{}, err
+		}
+		return Decoded{Msg: dump, Families: fams}, nil
+	}
+	read := reader(moduleName(root))
 	if read == nil {
-		read = readers[name]
+		read = reader(name)
 	}
 	o, ok := root.(*javaser.Object)
 	if read == nil || !ok {
@@ -116,6 +123,14 @@ func checkPayload(msg Message) error {
 }
 
 const deployMessages = "org.apache.spark.deploy.DeployMessages$"
+
+// reader returns the function for objects of a class, nil if it is not that of a message.
+func reader(class string) func(record) Message {
+	if read := readers[class]; read != nil {
+		return read
+	}
+	return executorReaders[class]
+}
 
 // readers maps class names to the functions that read their objects. Case objects go by the class of the object.
 var readers = map[string]func(record) Message{

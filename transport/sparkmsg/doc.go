@@ -1,5 +1,6 @@
 // Package sparkmsg translates between the messages of Spark's Standalone deploy protocol
-// (org.apache.spark.deploy.DeployMessages) and Go structs.
+// (org.apache.spark.deploy.DeployMessages) and Go structs, and likewise those between executors and their driver that an
+// executor without tasks needs (CoarseGrainedClusterMessages, BlockManagerMessages, HeartbeatReceiver).
 //
 // One cluster speaks several Spark releases at once. The releases fall into five families (Family) whose class
 // descriptors are identical inside a family; a catalogue per family is embedded, generated from the published jars.

@@ -14,6 +14,9 @@ func Encode(msg Message, fam Family) ([]byte, error) { return Append(nil, msg, f
 // does not have the message or msg lacks a description, and with *PayloadTooLargeError. Boolean is encoded the same for
 // every family, FamilyUnknown included.
 func Append(dst []byte, msg Message, fam Family) ([]byte, error) {
+	if f, ok := msg.(*ForFamily); ok {
+		msg, fam = f.Message, f.Family
+	}
 	if fam >= familyEnd {
 		fam = FamilyUnknown
 	}
@@ -78,7 +81,7 @@ func (b *builder) deploy(name string) fields { return b.object(deployMessages + 
 
 // build returns the graph of msg.
 func (b *builder) build(msg Message) javaser.Node {
-	for _, part := range []func(Message) (javaser.Node, bool){b.workerMessage, b.appMessage, b.clientMessage} {
+	for _, part := range []func(Message) (javaser.Node, bool){b.workerMessage, b.appMessage, b.clientMessage, b.executorMessage} {
 		if n, ok := part(msg); ok {
 			return n
 		}

@@ -24,7 +24,8 @@ type SparkAppConfig struct {
 	LogLevel              *string // families C to E
 }
 
-// RegisterExecutor announces an executor to its driver (ask; any normal Boolean accepts, a failure refuses).
+// RegisterExecutor announces an executor to its driver (ask; any normal Boolean accepts, a failure refuses). A map of an
+// unknown class reads as empty: a driver can do without them.
 type RegisterExecutor struct {
 	ExecutorID        string
 	Executor          EndpointRef // name "Executor", no address
@@ -76,7 +77,7 @@ type RegisterBlockManager struct {
 	MaxOnHeapMemSize  int64 // bytes
 	MaxOffHeapMemSize int64 // bytes
 	Sender            EndpointRef
-	IsReRegister      bool // families B to E
+	IsReRegister      bool // not in every release of family A
 }
 
 // RegisteredBlockManager is the answer to RegisterBlockManager: on the wire the BlockManagerId itself.
