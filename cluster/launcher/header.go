@@ -26,6 +26,15 @@ func logHeader(title string, argv []string, redaction *regexp.Regexp) string {
 	return b.String()
 }
 
+// Redact gives an argument as it may be shown: an option -Dname=value whose name or value matches the expression without
+// its value. Nil means Spark's default expression.
+func Redact(argument string, redaction *regexp.Regexp) string {
+	if redaction == nil {
+		redaction = defaultRedaction
+	}
+	return redact(argument, redaction)
+}
+
 func redact(argument string, redaction *regexp.Regexp) string {
 	definition, ok := strings.CutPrefix(argument, "-D")
 	if !ok || definition == "" {
