@@ -55,6 +55,9 @@ func NewHandler(opts Options) *Handler {
 	return h
 }
 
+// ConnectionRefused counts a connection that was closed because too many were open (Start calls it).
+func (h *Handler) ConnectionRefused() { h.refusedConns.Inc() }
+
 func (h *Handler) registerMetrics() {
 	h.refusedConns = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "raftmaster", Name: "http_connections_refused_total",
 		Help: "Connections to the web UI port that were closed at once because too many were open."})

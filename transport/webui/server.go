@@ -110,12 +110,12 @@ func Listen(ctx context.Context, service, host string, port, maxRetries int) (ne
 	}
 }
 
-// Start serves handler on ln until Shutdown, within the limits on connections; a *Handler counts those refused in its
-// metrics. It takes ownership of ln.
+// Start serves handler on ln until Shutdown, within the limits on connections; a handler with a method ConnectionRefused
+// counts those that are closed at once. It takes ownership of ln.
 func Start(ln net.Listener, handler http.Handler, log hclog.Logger) *Server {
 	limited := newLimitListener(ln, maxConns, maxConnsPerIP)
-	if h, ok := handler.(*Handler); ok {
-		limited.refused = h.refusedConns.Inc
+	if h, ok := handler.(interface{ ConnectionRefused() }); ok {
+		limited.refused = h.ConnectionRefused
 	}
 	return start(limited, newHTTPServer(handler, log), log)
 }

@@ -23,6 +23,9 @@ type Options struct {
 	WorkDir string
 	// LogFiles gives the worker's own log files by type (stderr, stdout, out), as webui.ProcessLogFiles does; nil: none.
 	LogFiles func() map[string]string
+	// CompressedLogLengths is how many lengths of compressed files are remembered
+	// (spark.worker.ui.compressedLogFileLengthCacheSize); 0 means 100.
+	CompressedLogLengths int
 	// Version is that of this program.
 	Version string
 	// Metrics is gathered by /metrics, beside what this package tells of the View, of HTTP, of Go and of the process (none
