@@ -40,11 +40,11 @@ func javaOptsFile(confDir string) (options []string, err error) {
 	return options, nil
 }
 
-var errOpenEscape = errors.New("a line ends with a backslash")
+var errOpenLine = errors.New("a line ends inside a quotation or with a backslash")
 
 // splitJavaOptions splits one line as CommandBuilderUtils.parseOptionString does: blanks separate; single and double
-// quotes group, also inside a word; a backslash takes the next character as it is, but not between single quotes; a
-// quote that stays open ends with the line.
+// quotes group, also inside a word; a backslash takes the next character as it is, but not between single quotes. A
+// quotation must end on its line.
 func splitJavaOptions(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -71,8 +71,8 @@ func splitJavaOptions(line string) ([]string, error) {
 			inWord = true
 		}
 	}
-	if escaped {
-		return nil, errOpenEscape
+	if escaped || single || double {
+		return nil, errOpenLine
 	}
 	if inWord {
 		words = append(words, word.String())

@@ -1,0 +1,192 @@
+package sparktest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"raftmaster/cluster/launcher"
+	"raftmaster/cluster/launcher/launchertest"
+)
+
+var (
+	launcherSeed   = flag.Uint64("launcher-seed", 1, "seed of the commands that are compared with Spark's command builder")
+	launcherCases  = flag.Int("launcher-cases", 150, "commands for each of the four worker environments")
+	recordLauncher = flag.Bool("record-launcher", false, "write the golden files of cluster/launcher")
+)
+
+// recordedCases of each environment go into the golden files.
+const recordedCases = 28
+
+const launcherTestdata = "../launcher/testdata"
+
+// TestLauncherAgainstSparksBuilder: random commands make the same argument vectors, environments and log headers as in
+// Spark's own CommandUtils.
+func TestLauncherAgainstSparksBuilder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs real Spark")
+	}
+	for _, release := range releases() {
+		t.Run(release, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+			defer cancel()
+			spark, err := Install(ctx, release, t.Logf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			home, err := launcher.OpenHome(spark.Home)
+			if err != nil {
+				t.Fatal(err)
+			}
+			classes := compileOracle(ctx, t, spark)
+			var recordings []launchertest.Recording
+			for i, env := range launchertest.Environments() {
+				seed := *launcherSeed<<8 + uint64(i)
+				recordings = append(recordings, compareLauncher(ctx, t, home, classes, env, seed))
+			}
+			if *recordLauncher {
+				writeRecordings(t, release, recordings)
+			}
+		})
+	}
+}
+
+func compileOracle(ctx context.Context, t *testing.T, spark Spark) (classes string) {
+	t.Helper()
+	java, err := JavaHome()
+	if err != nil {
+		t.Fatal(err)
+	}
+	javac := filepath.Join(java, "bin", "javac")
+	if _, err := os.Stat(javac); err != nil {
+		if javac, err = exec.LookPath("javac"); err != nil {
+			t.Fatal(ErrNoCompiler)
+		}
+	}
+	classes = t.TempDir()
+	cmd := exec.CommandContext(ctx, javac, "-nowarn", "-proc:none", "-cp", filepath.Join(spark.Home, "jars", "*"), "-d", classes,
+		filepath.Join(launcherTestdata, "LauncherOracle.java"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("javac: %v\n%s", err, out)
+	}
+	return classes
+}
+
+// compareLauncher compares in one worker environment and returns the first cases with Spark's answers.
+func compareLauncher(ctx context.Context, t *testing.T, home *launcher.Home, classes string, env map[string]string, seed uint64) launchertest.Recording {
+	t.Helper()
+	java, err := JavaHome()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	if err := launchertest.MakeRoot(root, filepath.Join(java, "bin", "java")); err != nil {
+		t.Fatal(err)
+	}
+	cases, err := launchertest.Place(launchertest.Generate(seed, *launcherCases), root, home.Dir, java)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env["SPARK_SCALA_VERSION"] = home.Scala // spark-class exports it, and Spark's builder needs it
+	placed, err := launchertest.Place(env, root, home.Dir, java)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := askSpark(ctx, t, home, classes, launchertest.Entries(placed), cases)
+	rec := launchertest.Recording{Release: home.Release, Scala: home.Scala, Env: env}
+	failed := 0
+	for i, c := range cases {
+		if i < recordedCases {
+			rec.Pairs = append(rec.Pairs, launchertest.Pair{Case: c, Answer: answers[i]})
+		}
+		ours := c.Ask(home, launchertest.Entries(placed), t.TempDir())
+		if d := launchertest.Difference(answers[i], ours); d != "" && failed < 3 {
+			failed++
+			text, err := json.Marshal(c)
+			t.Errorf("seed %d, case %d, %s (%v): %s", seed, i, text, err, d)
+		}
+	}
+	if rec.Pairs, err = launchertest.Unplace(rec.Pairs, root, home.Dir, java); err != nil {
+		t.Fatal(err)
+	}
+	jars, err := filepath.Glob(filepath.Join(home.Dir, "jars", "slf4j-api-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, jar := range jars {
+		rec.SLF4J = append(rec.SLF4J, filepath.Base(jar))
+	}
+	return rec
+}
+
+// askSpark runs LauncherOracle in the worker's environment.
+func askSpark(ctx context.Context, t *testing.T, home *launcher.Home, classes string, env []string, cases []launchertest.Case) []launchertest.Answer {
+	t.Helper()
+	java, err := JavaHome()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var questions bytes.Buffer
+	encoder := json.NewEncoder(&questions)
+	encoder.SetEscapeHTML(false)
+	for _, c := range cases {
+		if err := encoder.Encode(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in, out := filepath.Join(dir, "questions"), filepath.Join(dir, "answers")
+	if err := os.WriteFile(in, questions.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	opens := []string{"java.base/java.lang=ALL-UNNAMED", "java.base/sun.nio.ch=ALL-UNNAMED", "java.base/java.nio=ALL-UNNAMED"}
+	args := []string{"-Xmx512m", "-cp", classes + ":" + filepath.Join(home.Dir, "jars", "*")}
+	for _, o := range opens {
+		args = append(args, "--add-opens", o)
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(java, "bin", "java"), append(args, "LauncherOracle", home.Dir, in, out)...)
+	cmd.Env = env
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("LauncherOracle: %v\n%s", err, lastLines(string(said), 30))
+	}
+	f, err := os.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	var answers []launchertest.Answer
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var a launchertest.Answer
+		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, a)
+	}
+	if err := lines.Err(); err != nil || len(answers) != len(cases) {
+		t.Fatalf("%d answers to %d questions (%v)", len(answers), len(cases), err)
+	}
+	return answers
+}
+
+func writeRecordings(t *testing.T, release string, recordings []launchertest.Recording) {
+	t.Helper()
+	text, err := json.MarshalIndent(recordings, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(launcherTestdata, fmt.Sprintf("spark-%s.json", strings.TrimSpace(release)))
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
