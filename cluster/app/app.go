@@ -2,8 +2,19 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"raftmaster/transport/frame"
 	"raftmaster/transport/sparkmsg"
+	"raftmaster/transport/sparkrpc"
 )
 
 // Errors of App.
@@ -21,74 +32,224 @@ var (
 )
 
 // App is one application. Its methods are safe for concurrent use. It must be ended by Stop or Close.
-type App struct{ driver DriverEndpoint }
+type App struct {
+	cfg     Config
+	log     hclog.Logger
+	self    frame.Address
+	masters []frame.Address
+	run     string // random; see runAttribute
+	desc    *sparkmsg.ApplicationDescription
+	ln      net.Listener
+	ep      *sparkrpc.Endpoint
+	events  *eventQueue
+	driver  DriverEndpoint
+	wg      sync.WaitGroup // the listener, its connections, timers, watch
+	done    chan struct{}
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced at every change of what is below
+	started bool
+	leaving bool // Stop runs: no executor is accepted any more
+	closed  bool
+	ended   error // why the application is over
+	id      string
+	master  frame.Address // zero: not known
+	// masterConn is the connection on which the leader spoke last; masterUp tells whether it stands.
+	masterConn uint64
+	masterUp   bool
+	masterGen  int            // counts changes of master
+	attempts   int            // the attempt to register that is on
+	profiles   map[int32]bool // that a total was set for
+	table
+}
 
 // New checks the configuration and listens. Nothing is said to any master before Start.
-func New(cfg Config) (*App, error) { return nil, errors.ErrUnsupported }
+func New(cfg Config) (*App, error) {
+	cfg, masters, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	a := &App{
+		cfg: cfg, log: cfg.Log, masters: masters, run: rand.Text(), ln: cfg.Listener,
+		done: make(chan struct{}), changed: make(chan struct{}), profiles: map[int32]bool{0: true}, table: newTable(),
+	}
+	a.driver.a = a
+	if a.ln == nil {
+		if a.ln, err = net.Listen("tcp", net.JoinHostPort(cfg.Bind, strconv.Itoa(cfg.Port))); err != nil {
+			return nil, fmt.Errorf("app: %w", err)
+		}
+	}
+	tcp, ok := a.ln.Addr().(*net.TCPAddr)
+	if !ok {
+		return nil, errors.Join(errors.New("app: the listener is not TCP"), a.ln.Close())
+	}
+	a.self = frame.Address{Host: cfg.Host, Port: int32(tcp.Port)}
+	if err := a.prepareDescription(); err != nil {
+		return nil, errors.Join(err, a.ln.Close())
+	}
+	a.ep = sparkrpc.New(sparkrpc.Config{
+		Self: a.self,
+		// Executors ask for one endpoint after another before they start, newer releases for more of them, and end when
+		// one is not there.
+		Exists: func(string) bool { return true },
+		Log:    cfg.Log.Named("rpc"),
+		Limits: sparkrpc.Limits{GiveUp: cfg.Timers.RegisterEvery, MaxConns: cfg.Limits.Connections},
+		Dial:   cfg.Dial, Wrap: cfg.Wrap,
+	}, handler{a})
+	a.events = newEventQueue(cfg.EventQueue, cfg.Events)
+	a.wg.Go(a.accept)
+	a.wg.Go(a.watch)
+	return a, nil
+}
 
-// Start registers with all masters and returns when the leader has accepted the application, or with ErrNoMaster, or
-// when ctx ends. ctx bounds the registration only. After an error the App must be closed.
-func (a *App) Start(ctx context.Context) error { return errors.ErrUnsupported }
+func (a *App) prepareDescription() error {
+	if a.cfg.Describe == nil {
+		a.desc = a.describe()
+	} else if a.desc = a.cfg.Describe(a.DriverURL()); a.desc == nil {
+		return errors.New("app: Describe gave no description")
+	}
+	if a.desc.Graph != nil {
+		return nil
+	}
+	if err := a.desc.Bind(a.cfg.Family); err != nil {
+		return fmt.Errorf("app: description: %w", err)
+	}
+	return nil
+}
+
+func (a *App) accept() {
+	for {
+		nc, err := a.ln.Accept()
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				a.log.Error("accept failed", "error", err)
+				a.mu.Lock()
+				a.endLocked(fmt.Errorf("%w: accept failed: %w", ErrEnded, err))
+				a.mu.Unlock()
+			}
+			return
+		}
+		a.wg.Go(func() { a.ep.ServeConn(nc) })
+	}
+}
 
 // ID returns the application id, "" before the registration. It never changes.
-func (a *App) ID() string { return "" }
+func (a *App) ID() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.id
+}
 
 // Master returns host:port of the leader as far as it is known, and whether the connection to it stands.
-func (a *App) Master() (addr string, connected bool) { return "", false }
+func (a *App) Master() (addr string, connected bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.master == (frame.Address{}) {
+		return "", false
+	}
+	return a.master.String(), a.masterUp
+}
 
 // DriverURL returns what executors are given as --driver-url.
-func (a *App) DriverURL() string { return "" }
+func (a *App) DriverURL() string {
+	return sparkmsg.EndpointRef{Name: schedulerEndpoint, Address: &a.self}.URI()
+}
 
 // Driver returns the side that executors register with.
 func (a *App) Driver() *DriverEndpoint { return &a.driver }
 
 // Done is closed when the application has ended: removed by the master, stopped or closed.
-func (a *App) Done() <-chan struct{} { return nil }
+func (a *App) Done() <-chan struct{} { return a.done }
 
 // Err returns why the application ended, nil before that and after Stop or Close.
-func (a *App) Err() error { return nil }
+func (a *App) Err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if errors.Is(a.ended, errClosed) {
+		return nil
+	}
+	return a.ended
+}
 
-// RequestExecutors sets how many executors the application wants in all, by resource profile id; 0 is the default
-// profile. It is asked again at another leader until ctx ends, because setting a total twice changes nothing.
-func (a *App) RequestExecutors(ctx context.Context, total map[int32]int32) error { return nil }
+// errClosed is the end that the owner wanted.
+var errClosed = fmt.Errorf("%w: it was closed", ErrEnded)
 
-// KillExecutors asks the master to end executors. It is asked again at another leader until ctx ends: ids are not used
-// twice. The total stays, so the master starts others unless it was lowered before.
-func (a *App) KillExecutors(ctx context.Context, ids []int32) error { return nil }
-
-// Stop leaves in order: the total of every profile is set to 0, executors are told to stop (those that have not
-// registered are killed through the master), their end is awaited, the application is unregistered. It returns what
-// could not be confirmed within Timers.Leave and the deadline of ctx. The App is closed afterwards in any case.
-func (a *App) Stop(ctx context.Context) error { return nil }
+// endLocked notes the end of the application, the first time.
+func (a *App) endLocked(err error) {
+	if a.ended != nil {
+		return
+	}
+	a.ended = err
+	close(a.done)
+	a.eventLocked(Event{Kind: EventEnded, Executor: -1, Text: err.Error()})
+	a.changeLocked()
+}
 
 // Close ends everything without a word, as a killed process does: executors see their driver vanish, the master sees
 // the connection end. It waits for all goroutines. Closing twice is harmless; not to be called from Config.Events.
-func (a *App) Close() {}
-
-// DriverEndpoint is the side of an App that executors talk to. Its methods are safe for concurrent use.
-type DriverEndpoint struct{}
-
-// Executors returns all executors known, by id, those that ended included (the last Limits.Ended).
-func (d *DriverEndpoint) Executors() []Executor { return nil }
-
-// Executor returns one executor.
-func (d *DriverEndpoint) Executor(id int32) (Executor, bool) { return Executor{}, false }
-
-// Wait returns as soon as cond is true of the executors, looking again after every change. It returns the executors
-// that it saw last, with the error of ctx, or ErrEnded, if cond was not true of them. cond must not block or call the
-// App.
-func (d *DriverEndpoint) Wait(ctx context.Context, cond func([]Executor) bool) ([]Executor, error) {
-	return nil, nil
+func (a *App) Close() {
+	a.mu.Lock()
+	first := !a.closed
+	a.closed = true
+	a.endLocked(errClosed)
+	timers := a.takeTimersLocked()
+	a.mu.Unlock()
+	for _, t := range timers {
+		t.Stop()
+	}
+	if first {
+		if err := a.ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			a.log.Debug("close of the listener failed", "error", err)
+		}
+	}
+	a.ep.Close()
+	a.wg.Wait()
+	a.events.close()
 }
 
-// ThreadDump asks an executor for the stack traces of its threads: a proof that the JVM works.
-func (d *DriverEndpoint) ThreadDump(ctx context.Context, id int32) (*sparkmsg.ThreadDump, error) {
-	return nil, nil
+// eventLocked hands on an event; it is called with a.mu held, so that events keep the order of what they tell.
+func (a *App) eventLocked(e Event) {
+	e.At = time.Now()
+	if e.Master == "" && a.master != (frame.Address{}) {
+		e.Master = a.master.String()
+	}
+	a.events.add(e)
 }
 
-// StopExecutor tells an executor to end. The master starts another one unless its total was lowered before.
-func (d *DriverEndpoint) StopExecutor(id int32) error { return nil }
+// changeLocked wakes everything that waits for a change.
+func (a *App) changeLocked() {
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
 
-// DecommissionExecutor tells an executor to finish its work, move its blocks and end; it is told to stop when it reports
-// that it has.
-func (d *DriverEndpoint) DecommissionExecutor(id int32) error { return nil }
+// after runs f with a.mu held, after d, unless the App is closed by then.
+func (a *App) afterLocked(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if !a.closed {
+			f()
+		}
+	})
+}
+
+// sleep waits for d, the end of ctx or that of the application.
+func (a *App) sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-a.done:
+		return a.endErr()
+	}
+}
+
+// endErr is the error of calls after the end.
+func (a *App) endErr() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ended
+}
