@@ -43,8 +43,8 @@ func (p *program) devCommand() *cobra.Command {
 		Use:   "dev",
 		Short: "Run a whole cluster of masters in this process, on loopback",
 		Long: "Run a whole cluster of masters in this process, on loopback: cluster ports from --base-port on, web UIs from " +
-			"base+1003 on (8080 for 7077), REST gateways from base+1100 on. With --workers, real Spark workers are started as child processes, for which SPARK_HOME " +
-			"must be set.\n\nWithout --data-dir the state is thrown away at the end.",
+			"base+1003 on (8080 for 7077), REST gateways from base+1100 on, web UIs of workers behind those of the masters. The workers run in this process as well and start real " +
+			"executors, for which SPARK_HOME must be set; without it there are none.\n\nWithout --data-dir the state is thrown away at the end.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"data-dir", "worker-memory", "log-level"} {
 				if f := cmd.Flags().Lookup(name); f.Changed && strings.TrimSpace(f.Value.String()) == "" {
@@ -56,7 +56,7 @@ func (p *program) devCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.IntVar(&o.masters, "masters", 3, "number of masters")
-	fs.IntVar(&o.workers, "workers", 2, "number of Spark workers (needs SPARK_HOME)")
+	fs.IntVar(&o.workers, "workers", 2, "number of workers (needs SPARK_HOME)")
 	fs.IntVar(&o.basePort, "base-port", config.DefaultPort, "cluster port of the first master")
 	fs.StringVar(&o.dataDir, "data-dir", "", "directory that keeps the state (default: a temporary one)")
 	fs.IntVar(&o.cores, "worker-cores", 2, "cores of each worker")
@@ -133,7 +133,7 @@ func (p *program) runDev(o devOptions) (err error) {
 		}
 	})
 	defer stop()
-	p.printDev(cfgs, dir)
+	p.printDev(o, cfgs, dir)
 
 	return p.runCluster(ctx, o, cfgs, dir, log)
 }
@@ -145,7 +145,7 @@ func (p *program) runCluster(ctx context.Context, o devOptions, cfgs []config.Co
 	workersDone := make(chan struct{})
 	group.Go(func() error {
 		defer close(workersDone)
-		return p.runWorkers(gctx, o, cfgs[0].ClusterURL(), dir, log)
+		return p.runWorkers(gctx, o, cfgs, dir, log)
 	})
 	stops := make([]func(), 0, len(cfgs))
 	for i, cfg := range cfgs {
@@ -196,7 +196,7 @@ func removeTree(dir string) error {
 	return err
 }
 
-func (p *program) printDev(cfgs []config.Config, dir string) {
+func (p *program) printDev(o devOptions, cfgs []config.Config, dir string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nDevelopment cluster of %d in this process; state in %s\n", len(cfgs), dir)
 	fmt.Fprintf(&b, "  master URL   %s\n", cfgs[0].ClusterURL())
@@ -208,26 +208,8 @@ func (p *program) printDev(cfgs []config.Config, dir string) {
 		gateways = append(gateways, gateway)
 		fmt.Fprintf(&b, "  master %d     %s  %s/  REST http://%s\n", i+1, c.Advertise(), url, gateway)
 	}
+	b.WriteString(o.workersHint(p, cfgs[0].ClusterURL()))
 	fmt.Fprintf(&b, "  submit       spark-submit --deploy-mode cluster --conf spark.master.rest.enabled=true --master spark://%s ...\n", strings.Join(gateways, ","))
 	fmt.Fprintf(&b, "  administer   raftctl --endpoints %s status\n\n", strings.Join(ends, ","))
 	fmt.Fprint(p.stderr, b.String())
-}
-
-// runWorkers starts the Spark workers, or says loudly why it starts none.
-func (p *program) runWorkers(ctx context.Context, o devOptions, masters, dir string, log hclog.Logger) error {
-	if o.workers == 0 {
-		return nil
-	}
-	home, _ := p.lookupEnv("SPARK_HOME")
-	if home == "" {
-		log.Warn("NO WORKERS STARTED: SPARK_HOME is not set, so there is no Spark to start them from; "+
-			"set it to a Spark 3.5 or 4.x installation, or start workers yourself", "wanted", o.workers, "master_url", masters)
-		return nil
-	}
-	bin := filepath.Join(home, "bin", "spark-class")
-	if info, err := os.Stat(bin); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		log.Warn("NO WORKERS STARTED: SPARK_HOME holds no bin/spark-class that can be run", "spark_home", home, "wanted", o.workers)
-		return nil
-	}
-	return startWorkers(ctx, bin, o, masters, dir, log)
 }

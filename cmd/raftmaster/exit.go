@@ -17,6 +17,10 @@ func (e *loggedError) Unwrap() error { return e.err }
 
 // exitCode: exitUsage for what another start cannot change, so that a supervisor does not try for ever.
 func exitCode(err error) int {
+	var worker *workerError
+	if errors.As(err, &worker) {
+		return worker.code()
+	}
 	var usage *usageError
 	if errors.As(err, &usage) || isHopeless(err) {
 		return exitUsage

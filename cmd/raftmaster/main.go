@@ -27,6 +27,8 @@ type runServer func(ctx context.Context, cfg config.Config, log hclog.Logger, ve
 // program is what the commands need from outside; tests replace it.
 type program struct {
 	run       runServer
+	work      runWorker
+	environ   func() []string
 	stderr    io.Writer
 	lookupEnv func(string) (string, bool)
 	// signals gives a context that ends at SIGTERM or SIGINT; see notify.
@@ -41,7 +43,7 @@ func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
 func main() {
-	p := &program{run: serve, stderr: os.Stderr, lookupEnv: os.LookupEnv, signals: notify}
+	p := &program{run: serve, work: serveWorker, environ: os.Environ, stderr: os.Stderr, lookupEnv: os.LookupEnv, signals: notify}
 	os.Exit(p.main(os.Args[1:], os.Stdout))
 }
 
@@ -73,7 +75,7 @@ func (p *program) rootCommand() *cobra.Command {
 			if err := cmd.Help(); err != nil {
 				return err
 			}
-			return &usageError{errors.New("name a command: server, dev or version")}
+			return &usageError{errors.New("name a command: server, worker, dev or version")}
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{cli.PlainFlagError(err)} })
@@ -81,6 +83,9 @@ func (p *program) rootCommand() *cobra.Command {
 	for _, c := range root.Commands() {
 		c.Args = noArguments
 	}
+	worker := p.workerCommand()
+	worker.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &workerError{cli.PlainFlagError(err)} })
+	root.AddCommand(worker)
 	return root
 }
 

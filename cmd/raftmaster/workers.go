@@ -3,107 +3,118 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
+	"net"
+	"net/http"
 	"path/filepath"
 	"strconv"
-	"sync"
-	"syscall"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/errgroup"
+
+	"raftmaster/cluster/config"
 )
 
-// workerStopGrace is how long a worker may take to stop its executors after SIGTERM.
-const workerStopGrace = 15 * time.Second
+const (
+	// devLeaderWait bounds how long the workers of a development cluster wait for its first leader: a worker that meets
+	// none waits several seconds before it asks again.
+	devLeaderWait = 10 * time.Second
+	devLeaderPoll = 20 * time.Millisecond
+)
 
-// startWorkers runs real Spark workers as child processes until ctx ends. A worker that ends by itself is reported and
-// not replaced: in a development cluster that is something to look at.
-func startWorkers(ctx context.Context, sparkClass string, o devOptions, masters, dir string, log hclog.Logger) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var wg sync.WaitGroup
+// runWorkers runs the workers of a development cluster in this process, or says loudly why there are none.
+func (p *program) runWorkers(ctx context.Context, o devOptions, cfgs []config.Config, dir string, log hclog.Logger) error {
+	if o.workers == 0 {
+		return nil
+	}
+	masters := cfgs[0].ClusterURL()
+	if home, _ := p.lookupEnv("SPARK_HOME"); home == "" {
+		log.Warn("NO WORKERS STARTED: SPARK_HOME is not set, so there is no Spark whose executors they could start; "+
+			"set it to a Spark 3.2 to 4.3 installation, or start workers yourself", "wanted", o.workers, "master_url", masters)
+		return nil
+	}
+	waitForLeader(ctx, cfgs)
+	group, gctx := errgroup.WithContext(ctx)
 	for i := 1; i <= o.workers; i++ {
 		name := "worker" + strconv.Itoa(i)
-		args := []string{"org.apache.spark.deploy.worker.Worker", "--host", devHost, "--port", "0", "--webui-port", "0",
-			"--cores", strconv.Itoa(o.cores), "--memory", o.memory, "--work-dir", filepath.Join(dir, name), masters}
-		if err := startWorker(ctx, &wg, sparkClass, args, dir, name, log); err != nil {
-			cancel() // the workers that did start are stopped
-			wg.Wait()
-			return fmt.Errorf("start %s: %w", name, err)
+		flags := o.workerFlags(masters, filepath.Join(dir, name), i)
+		cfg, warnings, err := workerConfig(ctx, devEnvironment(p.environ()), flags)
+		if err != nil {
+			log.Warn("NO WORKERS STARTED: "+err.Error(), "wanted", o.workers)
+			break
 		}
+		cfg.Log = log.Named(name)
+		for _, w := range warnings {
+			cfg.Log.Warn(string(w))
+		}
+		group.Go(func() error {
+			if err := p.work(gctx, cfg); err != nil {
+				// It is not started again: in a development cluster that is something to look at.
+				cfg.Log.Error("a worker ended by itself; it is not started again", "name", name, "error", err)
+			}
+			return nil
+		})
 	}
-	wg.Wait()
-	return nil
+	return group.Wait()
 }
 
-// startWorker starts one worker, whose output goes to a file, and a goroutine in wg that ends with it.
-func startWorker(ctx context.Context, wg *sync.WaitGroup, sparkClass string, args []string, dir, name string, log hclog.Logger) error {
-	if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
-		return err
+// workerFlags are those of one worker of a development cluster. The web UIs follow those of the masters.
+func (o devOptions) workerFlags(masters, workDir string, number int) config.WorkerFlags {
+	host, port, ui := devHost, 0, o.basePort+devWebUIOffset+o.masters+number-1
+	return config.WorkerFlags{Masters: &masters, Host: &host, Port: &port, WebUIPort: &ui, Cores: &o.cores, Memory: &o.memory,
+		WorkDir: &workDir, LogLevel: &o.logLevel, LogJSON: &o.logJSON}
+}
+
+// devEnvironment leaves out what is meant for one worker on a machine of its own.
+func devEnvironment(environ []string) []string {
+	out := make([]string, 0, len(environ))
+	for _, entry := range environ {
+		if !strings.HasPrefix(entry, "SPARK_WORKER_") && !strings.HasPrefix(entry, "SPARK_PUBLIC_DNS=") && !strings.HasPrefix(entry, "SPARK_LOCAL_IP=") {
+			out = append(out, entry)
+		}
 	}
-	out, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	return out
+}
+
+// waitForLeader returns when one of the masters says that it leads, or after devLeaderWait.
+func waitForLeader(ctx context.Context, cfgs []config.Config) {
+	ctx, cancel := context.WithTimeout(ctx, devLeaderWait)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
+	for ctx.Err() == nil {
+		for _, cfg := range cfgs {
+			if leads(ctx, client, "http://"+net.JoinHostPort(cfg.WebUIHost, strconv.Itoa(cfg.WebUIPort))+"/leader") {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(devLeaderPoll):
+		}
+	}
+}
+
+func leads(ctx context.Context, client *http.Client, url string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return err
+		return false
 	}
-	// Not CommandContext, which kills: a worker gets the time to stop its executors.
-	cmd := exec.Command(sparkClass, args...)
-	cmd.Stdout, cmd.Stderr = out, out
-	// A group of its own: a Ctrl-C at the terminal reaches this process alone, which then stops the workers in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if err := cmd.Start(); err != nil {
-		return closeAfter(out, err)
+	resp, err := client.Do(req)
+	if err != nil {
+		return false
 	}
-	log.Info("started a Spark worker", "name", name, "pid", cmd.Process.Pid, "log", out.Name())
-	wg.Add(1)
-	go func() {
-		defer wg.Done()
-		watchWorker(ctx, cmd, name, log)
-		if err := out.Close(); err != nil {
-			log.Warn("cannot close a worker's log", "name", name, "error", err)
-		}
-	}()
-	return nil
+	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 }
 
-// watchWorker waits for a worker, and stops it when ctx ends.
-func watchWorker(ctx context.Context, cmd *exec.Cmd, name string, log hclog.Logger) {
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	select {
-	case err := <-ended:
-		log.Error("a Spark worker ended by itself; it is not started again", "name", name, "result", resultOf(err))
-		return
-	case <-ctx.Done():
+// workersHint is the line that tells how jobs get to the cluster.
+func (o devOptions) workersHint(p *program, masters string) string {
+	home, _ := p.lookupEnv("SPARK_HOME")
+	switch {
+	case o.workers == 0:
+		return "  workers      none\n"
+	case home == "":
+		return "  workers      none: set SPARK_HOME to a Spark installation to get some\n"
 	}
-	signalGroup(cmd, syscall.SIGTERM, name, log)
-	timer := time.NewTimer(workerStopGrace)
-	defer timer.Stop()
-	select {
-	case <-ended:
-	case <-timer.C:
-		log.Warn("a Spark worker did not stop in time and is killed", "name", name)
-		signalGroup(cmd, syscall.SIGKILL, name, log)
-		<-ended
-	}
-}
-
-func signalGroup(cmd *exec.Cmd, sig syscall.Signal, name string, log hclog.Logger) {
-	if err := syscall.Kill(-cmd.Process.Pid, sig); err != nil && err != syscall.ESRCH {
-		log.Warn("cannot signal a Spark worker", "name", name, "signal", sig.String(), "error", err)
-	}
-}
-
-func resultOf(err error) string {
-	if err == nil {
-		return "exit status 0"
-	}
-	return err.Error()
-}
-
-func closeAfter(f *os.File, err error) error {
-	if cerr := f.Close(); cerr != nil {
-		return fmt.Errorf("%w (and %v)", err, cerr)
-	}
-	return err
+	return fmt.Sprintf("  workers      %d of Spark in %s\n  run a job    %s --master %s ...\n", o.workers, home, filepath.Join(home, "bin", "spark-submit"), masters)
 }
