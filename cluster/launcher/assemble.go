@@ -129,7 +129,7 @@ func (w *Worker) addToEnvironment(command, worker *environ, libraries []string) 
 	if w.Home.major() >= 4 && w.isTrue(rpcTLSPrefix+"enabled") {
 		for _, p := range rpcTLSPasswords {
 			value, ok := w.Properties[rpcTLSPrefix+p.key]
-			if !ok { // settings of spark.ssl.rpc default to those of spark.ssl
+			if !ok && w.isTrue(tlsPrefix+"enabled") { // only then do settings of spark.ssl.rpc default to those of spark.ssl
 				value, ok = w.Properties[tlsPrefix+p.key]
 			}
 			if ok {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"raftmaster/transport/sparkmsg"
@@ -104,12 +103,22 @@ func (h *Home) Family() (sparkmsg.Family, error) {
 
 // major is the first number of the release, 0 if there is none.
 func (h *Home) major() int {
-	text, _, _ := strings.Cut(h.Release, ".")
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 0
+	major, _ := h.line()
+	return major
+}
+
+// line is the release's major and minor number; both are 0 if they cannot be read.
+func (h *Home) line() (major, minor int) {
+	if n, err := fmt.Sscanf(h.Release, "%d.%d", &major, &minor); err != nil || n != 2 {
+		return 0, 0
 	}
-	return n
+	return major, minor
+}
+
+// substitutesProfile: 3.4 brought {{RESOURCE_PROFILE_ID}}.
+func (h *Home) substitutesProfile() bool {
+	major, minor := h.line()
+	return major > 3 || major == 3 && minor >= 4
 }
 
 // lookPath finds an executable of a PATH that is not necessarily this process's, and follows symbolic links. Entries that

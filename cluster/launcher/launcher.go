@@ -103,11 +103,12 @@ func (w *Worker) Executor(s ExecutorSpec) (Command, error) {
 	if s.ResourcesFile != "" {
 		c.Arguments = append(append([]string(nil), c.Arguments...), "--resourcesFile", s.ResourcesFile)
 	}
-	out, err := w.assemble(c, s.MemoryMB, map[string]string{
-		placeholderWorkerURL: w.rpcURL(), placeholderExecutor: id, placeholderHostname: w.Host,
-		placeholderCores: strconv.Itoa(int(s.Cores)), placeholderApp: s.AppID,
-		placeholderProfile: strconv.Itoa(int(s.ResourceProfileID)),
-	})
+	substitute := map[string]string{placeholderWorkerURL: w.rpcURL(), placeholderExecutor: id, placeholderHostname: w.Host,
+		placeholderCores: strconv.Itoa(int(s.Cores)), placeholderApp: s.AppID}
+	if w.Home.substitutesProfile() {
+		substitute[placeholderProfile] = strconv.Itoa(int(s.ResourceProfileID))
+	}
+	out, err := w.assemble(c, s.MemoryMB, substitute)
 	if err != nil {
 		return Command{}, err
 	}

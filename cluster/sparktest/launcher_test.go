@@ -109,10 +109,13 @@ func compareLauncher(ctx context.Context, t *testing.T, home *launcher.Home, cla
 			rec.Pairs = append(rec.Pairs, launchertest.Pair{Case: c, Answer: answers[i]})
 		}
 		ours := c.Ask(home, launchertest.Entries(placed), t.TempDir())
+		if strings.HasPrefix(home.Release, "3.2.") || strings.HasPrefix(home.Release, "3.3.") {
+			answers[i].Header = "" // their default redaction hides less (no access.key)
+		}
 		if d := launchertest.Difference(answers[i], ours); d != "" && failed < 3 {
 			failed++
 			text, err := json.Marshal(c)
-			t.Errorf("seed %d, case %d, %s (%v): %s", seed, i, text, err, d)
+			t.Errorf("seed %d, case %d: %s\n%s (%v)", seed, i, d, text, err)
 		}
 	}
 	if rec.Pairs, err = launchertest.Unplace(rec.Pairs, root, home.Dir, java); err != nil {

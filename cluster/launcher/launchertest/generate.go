@@ -3,6 +3,7 @@ package launchertest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -96,7 +97,7 @@ var variables = map[string][]string{
 var variableNames = []string{"JAVA_HOME", "SPARK_CONF_DIR", "SPARK_HOME", "LD_LIBRARY_PATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH",
 	"SPARK_CLASSPATH", "SPARK_USER", "OMP_NUM_THREADS", "EMPTY", "HOME", "A B", "_SPARK_AUTH_SECRET"}
 
-// properties of the worker. At most one of those that node-local TLS settings add: Spark adds them in any order.
+// properties of the worker.
 var properties = []map[string]string{
 	nil, nil, nil,
 	{"spark.ssl.enabled": "false"},
@@ -106,6 +107,7 @@ var properties = []map[string]string{
 	{"spark.ssl.rpc.keyPassword": "not enabled"},
 	{"spark.ssl.rpc.enabled": "true", "spark.ssl.rpc.keyPassword": "k", "spark.ssl.keyStorePassword": "from spark.ssl", "spark.ssl.rpc.trustStorePassword": ""},
 	{"spark.ssl.enabled": "true", "spark.ssl.rpc.keyPassword": "k"},
+	{"spark.ssl.enabled": "true", "spark.ssl.rpc.enabled": "true", "spark.ssl.keyPassword": "k", "spark.ssl.rpc.privateKeyPassword": "p"},
 	{"spark.redaction.regex": "(?i)port"},
 }
 
@@ -122,11 +124,24 @@ func (g *generator) command() Case {
 	c.Command = &Command{MainClass: g.one([]string{"org.apache.spark.executor.CoarseGrainedExecutorBackend", "Main", "{{APP_ID}}"}),
 		Arguments: g.some(words, 12), ClassPath: g.some(paths, 5), LibraryPath: g.some(paths, g.IntN(3)), JavaOpts: g.some(options, 10),
 		Environment: map[string]string{}}
+	if severalTLS(c.Properties) { // Spark adds node-local settings in the order of a hash table
+		c.Command.JavaOpts = slices.DeleteFunc(c.Command.JavaOpts, func(o string) bool { return strings.Contains(o, "useNodeLocalConf") })
+	}
 	for range g.IntN(7) {
 		name := g.one(variableNames)
 		c.Command.Environment[name] = g.one(variables[name])
 	}
 	return c
+}
+
+func severalTLS(properties map[string]string) bool {
+	n := 0
+	for key := range properties {
+		if strings.HasPrefix(key, "spark.ssl.") {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // line makes a line of a java-opts file out of pieces that matter to its splitter.
