@@ -207,7 +207,7 @@ func (p *processes) startExecutor(ctx context.Context, l ExecutorLaunch) (*runne
 	}
 	dir := filepath.Join(p.workDir, l.AppID, strconv.Itoa(int(l.ExecutorID)))
 	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return nil, fmt.Errorf("Failed to create directory %s: %w", dir, err)
+		return nil, fmt.Errorf("failed to create directory %s: %w", dir, err)
 	}
 	locals, err := p.local.Create(l.AppID)
 	if err != nil {
@@ -292,7 +292,7 @@ func (p *processes) prepareDriver(ctx context.Context, l DriverLaunch) (runner.S
 	}
 	dir := filepath.Join(p.workDir, l.DriverID)
 	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return runner.Spec{}, fmt.Errorf("Failed to create directory %s: %w", dir, err)
+		return runner.Spec{}, fmt.Errorf("failed to create directory %s: %w", dir, err)
 	}
 	jar, err := runner.Fetch(ctx, l.JarURL, dir)
 	if err != nil {
