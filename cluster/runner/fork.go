@@ -2,11 +2,16 @@ package runner
 
 import (
 	"errors"
+	"math"
 	"os"
 	"runtime"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // forkPatience bounds how long Start waits for its turn and for exec: a program on a file system that hangs must not
@@ -93,6 +98,26 @@ func (r *Runner) abandonFork(s Spec, result forkResult) {
 	p := r.adopt(s, result, nil, nil)
 	p.Kill(0, DefaultGrace)
 }
+
+// keepDescriptors marks what this process itself inherited (from a shell, say) as not to be inherited further. What Go
+// opens is marked already.
+var keepDescriptors = sync.OnceValue(func() error {
+	const first = 3
+	err := unix.CloseRange(first, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil {
+		return nil
+	}
+	entries, err := os.ReadDir("/proc/self/fd") // a kernel before 5.11
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= first {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
+})
 
 // devNull is the standard input of every child.
 func devNull() (*os.File, error) { return os.Open(os.DevNull) }

@@ -78,6 +78,9 @@ func New(o Options) (*Runner, error) {
 	if r.null, err = devNull(); err != nil {
 		return nil, errors.Join(err, r.ledger.close())
 	}
+	if err := keepDescriptors(); err != nil {
+		r.log.Warn("children may inherit descriptors of this process's parent", "error", err)
+	}
 	r.oom = findOOMCounter()
 	r.sweeper = newSweeper(r.log)
 	go r.forkThread()
