@@ -124,9 +124,14 @@ func (h *Handler) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "internal error, see the worker's log", http.StatusInternalServerError)
 }
 
-// get lets GET and HEAD through; Spark's servlets refuse the others with 405 too.
+// get lets GET and HEAD through. As with Spark's servlets, OPTIONS names them, and the others are answered with 405.
 func (h *Handler) get(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodOptions {
+			w.Header().Set("Allow", "GET, HEAD, OPTIONS")
+			w.WriteHeader(http.StatusOK)
+			return
+		}
 		if uibase.AllowMethods(w, r, http.MethodGet, http.MethodHead) {
 			next(w, r)
 		}

@@ -37,13 +37,19 @@ type logFile struct {
 // logFiles is a log as it was at one moment: its files, oldest first.
 type logFiles struct {
 	dir *os.Root
-	// active is the name of the file that is written now, whether it is there or not.
-	active string
-	files  []logFile
-	size   int64
+	// live is the active file, which is held open because it may be rolled at any moment; nil when there is none. It is the
+	// last of files.
+	live  *os.File
+	files []logFile
+	size  int64
 }
 
-func (l *logFiles) close() { _ = l.dir.Close() } // it was only read
+func (l *logFiles) close() {
+	_ = l.dir.Close() // it was only read
+	if l.live != nil {
+		_ = l.live.Close() // it was only read
+	}
+}
 
 // validName tells whether an id may be the name of a directory: one name, and nothing that means something to a path.
 func validName(s string) bool {
@@ -98,16 +104,17 @@ func openBeneath(dir *os.Root, name string) (*os.Root, error) {
 func (h *Handler) listLog(ctx context.Context, dir *os.Root, shown, active string) (*logFiles, error) {
 	var err error
 	for range listAttempts {
-		var files []logFile
-		files, err = listOnce(ctx, dir, active)
+		var l *logFiles
+		l, err = listOnce(ctx, dir, active)
 		if err == nil {
-			l := &logFiles{dir: dir, active: active, files: files}
-			err = h.measure(ctx, l, shown)
-			if err == nil {
+			if err = h.measure(ctx, l, shown); err == nil {
 				return l, nil
 			}
+			if l.live != nil {
+				_ = l.live.Close() // it was only read
+			}
 		}
-		if !errors.Is(err, errMoved) && !errors.Is(err, fs.ErrNotExist) {
+		if !isChanging(err) {
 			break
 		}
 	}
@@ -115,27 +122,68 @@ func (h *Handler) listLog(ctx context.Context, dir *os.Root, shown, active strin
 	return nil, err
 }
 
-// listOnce fails with errMoved, or that a file does not exist, when the log was rolled meanwhile.
-func listOnce(ctx context.Context, dir *os.Root, active string) ([]logFile, error) {
-	before, err := statActive(dir, active)
+// isChanging tells an error that comes of a log being rolled at that moment.
+func isChanging(err error) bool { return errors.Is(err, errMoved) || errors.Is(err, fs.ErrNotExist) }
+
+// listOnce fails with an error that isChanging when the log was rolled meanwhile.
+func listOnce(ctx context.Context, dir *os.Root, active string) (*logFiles, error) {
+	live, info, err := openActive(dir, active)
 	if err != nil {
 		return nil, err
 	}
+	l := &logFiles{dir: dir, live: live}
+	l.files, err = listRolled(ctx, dir, active)
+	if err == nil && live != nil {
+		l.files = append(l.files, logFile{name: active, info: info, size: info.Size()})
+	}
+	if err == nil {
+		err = sameActive(dir, active, info)
+	}
+	if err != nil && live != nil {
+		_ = live.Close() // it was only read
+	}
+	return l, err
+}
+
+// openActive opens the file that is written now; nil without an error when there is none, or no regular one.
+func openActive(dir *os.Root, active string) (*os.File, fs.FileInfo, error) {
+	info, err := dir.Lstat(active)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := openSame(dir, active, info)
+	return f, info, err
+}
+
+// sameActive fails with errMoved when the active file is another one than it was.
+func sameActive(dir *os.Root, active string, was fs.FileInfo) error {
+	is, err := dir.Lstat(active)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !is.Mode().IsRegular() {
+		is, err = nil, nil
+	}
+	if err == nil && ((is == nil) != (was == nil) || is != nil && !os.SameFile(is, was)) {
+		err = errMoved
+	}
+	return err
+}
+
+// listRolled lists the files that have been rolled, oldest first.
+func listRolled(ctx context.Context, dir *os.Root, active string) ([]logFile, error) {
 	names, err := namesWithPrefix(ctx, dir, active)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		if (a == active) != (b == active) {
-			if a == active {
-				return 1
-			}
-			return -1
-		}
 		return strings.Compare(strings.TrimSuffix(a, gzipSuffix), strings.TrimSuffix(b, gzipSuffix))
 	})
 	var files []logFile
 	for _, name := range names {
+		if name == active {
+			continue
+		}
 		info, err := dir.Lstat(name)
 		if err != nil {
 			return nil, err
@@ -146,23 +194,7 @@ func listOnce(ctx context.Context, dir *os.Root, active string) ([]logFile, erro
 		}
 		files = append(files, logFile{name: name, info: info, gzip: packed, size: info.Size()})
 	}
-	after, err := statActive(dir, active)
-	if err != nil {
-		return nil, err
-	}
-	if (before == nil) != (after == nil) || before != nil && !os.SameFile(before, after) {
-		return nil, errMoved
-	}
 	return files, nil
-}
-
-// statActive looks at the active file; nil when there is none.
-func statActive(dir *os.Root, active string) (fs.FileInfo, error) {
-	info, err := dir.Lstat(active)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return info, err
 }
 
 // namesWithPrefix reads a directory in pieces: the job may have filled it.
@@ -195,27 +227,14 @@ func namesWithPrefix(ctx context.Context, dir *os.Root, prefix string) ([]string
 	}
 }
 
-// open opens the file that was listed, under its present name when it has been rolled since. It never blocks on a FIFO that
-// took its place.
-func (l *logFiles) open(ctx context.Context, i int) (*os.File, error) {
-	want := l.files[i]
-	f, err := openSame(l.dir, want.name, want.info)
-	if err == nil {
-		return f, nil
-	}
-	// A rolled file keeps the beginning of its name.
-	names, listErr := namesWithPrefix(ctx, l.dir, l.active)
-	if listErr != nil {
-		return nil, listErr
-	}
-	for _, name := range names {
-		if info, statErr := l.dir.Lstat(name); statErr == nil && os.SameFile(info, want.info) {
-			return openSame(l.dir, name, want.info)
-		}
-	}
-	return nil, err
+// openRolled opens a file that was listed. It is found by its name, which names a moment and is never used again; by its
+// number (inode) alone another one could be found, as numbers of removed files are.
+func (l *logFiles) openRolled(i int) (*os.File, error) {
+	return openSame(l.dir, l.files[i].name, l.files[i].info)
 }
 
+// openSame opens a regular file that was looked at, and no other that has its name now. It never blocks on a FIFO that took
+// its place.
 func openSame(dir *os.Root, name string, want fs.FileInfo) (*os.File, error) {
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

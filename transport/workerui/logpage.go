@@ -46,14 +46,16 @@ type logPage struct {
 	// Query names the log; Types are the links to the logs beside it.
 	Query string
 	Types []logLink
-	// Back is the offset of the part before, BackLength its length; Length that of a part.
-	Back, BackLength, Length int64
+	// Length is that of a part. Newest, More, New and Download lead to the last part, the one before, the one after and the
+	// whole; More is "" at the beginning.
+	Length                      int64
+	Newest, More, New, Download string
 }
 
 // logLink is a link to a log of another type.
 type logLink struct {
-	Type, Query string
-	Self        bool
+	Type, URL string
+	Self      bool
 }
 
 func (h *Handler) serveLogPage(w http.ResponseWriter, r *http.Request) {
@@ -63,16 +65,25 @@ func (h *Handler) serveLogPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	part := h.readLog(r, q)
+	query := q.values().Encode()
 	p := logPage{Title: title(q), Nonce: uibase.NonceOf(r.Context()), Up: "../", V: h.backend.View(), L: part,
-		Text: showText(part.Data), Query: q.values().Encode(), Length: q.length}
-	p.Back = max(0, part.Start-max(q.length, 1))
-	p.BackLength = part.Start - p.Back
+		Text: showText(part.Data), Query: query, Length: q.length, Newest: "?" + query, Download: "../download/?" + query,
+		New: partURL(query, part.End, q.length)}
+	if part.Start > 0 {
+		back := max(0, part.Start-max(q.length, 1))
+		p.More = partURL(query, back, part.Start-back)
+	}
 	for _, t := range q.types() {
 		beside := q
 		beside.logType = t
-		p.Types = append(p.Types, logLink{Type: t, Query: beside.values().Encode(), Self: t == q.logType})
+		p.Types = append(p.Types, logLink{Type: t, URL: "?" + beside.values().Encode(), Self: t == q.logType})
 	}
 	h.writePage(w, r, http.StatusOK, logTemplate, p)
+}
+
+// partURL leads from a log page to another part of the same log.
+func partURL(query string, offset, length int64) string {
+	return fmt.Sprintf("?%s&offset=%d&byteLength=%d", query, offset, length)
 }
 
 func title(q logQuery) string {

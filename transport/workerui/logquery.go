@@ -118,7 +118,7 @@ func (h *Handler) openLog(ctx context.Context, q logQuery) (*logFiles, string, e
 		return nil, shown + printable(q.logType), sayError("Error: Log type must be one of " + strings.Join(q.types(), ", "))
 	}
 	if q.self {
-		return h.openOwnLog(ctx, q.logType)
+		return h.openOwnLog(q.logType)
 	}
 	for _, name := range q.names {
 		if !validName(name) {
@@ -126,7 +126,7 @@ func (h *Handler) openLog(ctx context.Context, q logQuery) (*logFiles, string, e
 		}
 	}
 	dir, err := openLogDir(h.opts.WorkDir, q.names)
-	if errors.Is(err, errOutside) {
+	if errors.Is(err, errOutside) || errors.Is(err, fs.ErrNotExist) {
 		return nil, shown + q.logType, sayError("Error: invalid log directory " + shown)
 	}
 	if err == nil {
@@ -139,7 +139,7 @@ func (h *Handler) openLog(ctx context.Context, q logQuery) (*logFiles, string, e
 }
 
 // openOwnLog opens the file that the worker's own log goes to. Where that is comes from the operator, not from the request.
-func (h *Handler) openOwnLog(ctx context.Context, logType string) (*logFiles, string, error) {
+func (h *Handler) openOwnLog(logType string) (*logFiles, string, error) {
 	path := ""
 	if h.opts.LogFiles != nil {
 		path = h.opts.LogFiles()[logType]
@@ -155,31 +155,28 @@ func (h *Handler) openOwnLog(ctx context.Context, logType string) (*logFiles, st
 	if err != nil {
 		return nil, path, h.said(err, path)
 	}
-	info, err := dir.Lstat(filepath.Base(real))
-	if err == nil && !info.Mode().IsRegular() {
+	file, info, err := openActive(dir, filepath.Base(real))
+	if err == nil && file == nil {
 		err = errIrregular
 	}
 	if err != nil {
 		_ = dir.Close() // it was only read
 		return nil, path, h.said(err, path)
 	}
-	file := logFile{name: filepath.Base(real), info: info, size: info.Size()}
-	return &logFiles{dir: dir, active: file.name, files: []logFile{file}, size: file.size}, path, ctx.Err()
+	return &logFiles{dir: dir, live: file, files: []logFile{{name: info.Name(), info: info, size: info.Size()}}, size: info.Size()}, path, nil
 }
 
 // said turns a failure into what a caller may know of it, in Spark's words.
 func (h *Handler) said(err error, shown string) error {
 	why := "the log cannot be read, see the worker's log"
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		why = "there is no such log"
 	case errors.Is(err, context.DeadlineExceeded):
 		why = "the compressed files of this log take too long to be unpacked"
 	case errors.Is(err, context.Canceled):
 		why = "the request has ended"
 	case errors.Is(err, errTooMany):
 		why = "the directory of this log holds too many files"
-	case errors.Is(err, errMoved), errors.Is(err, errIrregular), errors.Is(err, io.ErrUnexpectedEOF):
+	case isChanging(err), errors.Is(err, errIrregular):
 		why = "the log is changing at this moment, try again"
 	default:
 		h.opts.Log.Warn("a log cannot be read", "log", shown, "error", err)
@@ -200,13 +197,24 @@ type logPart struct {
 func (h *Handler) readLog(r *http.Request, q logQuery) logPart {
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
-	l, path, err := h.openLog(ctx, q)
-	part := logPart{Path: path}
-	if err != nil {
-		part.Error = err.Error()
-		return part
+	for attempt := 1; ; attempt++ {
+		l, path, err := h.openLog(ctx, q)
+		if err != nil {
+			return logPart{Path: path, Error: err.Error()}
+		}
+		part, err := readPart(ctx, l, q)
+		l.close()
+		part.Path = path
+		if err == nil {
+			return part
+		}
+		if attempt == listAttempts || !isChanging(err) {
+			return logPart{Path: path, Error: h.said(err, path).Error()}
+		}
 	}
-	defer l.close()
+}
+
+func readPart(ctx context.Context, l *logFiles, q logQuery) (logPart, error) {
 	start := q.offset
 	if q.tail {
 		start = l.size - q.length
@@ -217,11 +225,8 @@ func (h *Handler) readLog(r *http.Request, q logQuery) logPart {
 	reader.pos = start
 	data := make([]byte, min(q.length, l.size-start))
 	n, err := io.ReadFull(reader, data)
-	// A file that has become shorter since it was listed gives what there is.
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		part.Error = h.said(err, path).Error()
-		return part
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil // a file that has become shorter since it was listed gives what there is
 	}
-	part.Start, part.End, part.Size, part.Data = start, start+int64(n), l.size, data[:n]
-	return part
+	return logPart{Start: start, End: start + int64(n), Size: l.size, Data: data[:n]}, err
 }

@@ -25,7 +25,7 @@ func (l *logFiles) reader(ctx context.Context) *logReader {
 }
 
 func (r *logReader) close() {
-	if r.file != nil {
+	if r.file != nil && r.file != r.l.live {
 		_ = r.file.Close() // it was only read
 	}
 	r.file, r.unpacked, r.cur = nil, nil, -1
@@ -86,9 +86,12 @@ func (r *logReader) find() error {
 			return nil
 		}
 		r.close()
-		file, err := r.l.open(r.ctx, i)
-		if err != nil {
-			return err
+		file := r.l.live
+		if file == nil || i < len(r.l.files)-1 {
+			var err error
+			if file, err = r.l.openRolled(i); err != nil {
+				return err
+			}
 		}
 		r.file, r.cur, r.start = file, i, start
 		return nil

@@ -77,7 +77,7 @@ func (h *Handler) unpackedLength(ctx context.Context, l *logFiles, i int, shown 
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	f, err := openSame(l.dir, l.files[i].name, info)
+	f, err := l.openRolled(i)
 	if err != nil {
 		return 0, err
 	}
