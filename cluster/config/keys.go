@@ -9,11 +9,14 @@ import (
 	"raftmaster/fsm"
 )
 
-// setting is one property of Spark that a master reads.
-type setting struct {
+// settingOf is one property of Spark that a C, the configuration of a master or of a worker, reads.
+type settingOf[C any] struct {
 	key string
-	set func(c *Config, value string) error
+	set func(c *C, value string) error
 }
+
+// setting is a property of a master.
+type setting = settingOf[Config]
 
 // settings lists them. A later entry wins over an earlier one for the same field (spreadOutApps over its old name).
 var settings = []setting{
@@ -155,20 +158,32 @@ func setPolicy(c *Config, v string) error {
 const maxMessageMiB = 2047
 
 func setMessageSize(c *Config, v string) error {
-	n, err := parseInt("spark.rpc.message.maxSize", v, 1, maxMessageMiB)
+	bytes, warning, err := parseMessageSize(v)
 	if err != nil {
 		return err
 	}
-	if n<<20 > MaxMessageBytes {
-		c.Warnings = append(c.Warnings, fmt.Sprintf("spark.rpc.message.maxSize=%s: this master reads messages of up to %d MiB, which holds instead", v, MaxMessageBytes>>20))
-		n = MaxMessageBytes >> 20
+	if warning != "" {
+		c.Warnings = append(c.Warnings, warning)
 	}
-	c.MessageMaxBytes = n << 20
+	c.MessageMaxBytes = bytes
 	return nil
 }
 
-func number(key string, low, high int, field func(*Config) *int) setting {
-	return setting{key, func(c *Config, v string) error {
+// parseMessageSize reads spark.rpc.message.maxSize; what is more than the decoder reads is cut, with a warning.
+func parseMessageSize(v string) (bytes int, warning string, err error) {
+	n, err := parseInt("spark.rpc.message.maxSize", v, 1, maxMessageMiB)
+	if err != nil {
+		return 0, "", err
+	}
+	if n<<20 > MaxMessageBytes {
+		warning = fmt.Sprintf("spark.rpc.message.maxSize=%s: messages of up to %d MiB are read, which holds instead", v, MaxMessageBytes>>20)
+		n = MaxMessageBytes >> 20
+	}
+	return n << 20, warning, nil
+}
+
+func number[C any](key string, low, high int, field func(*C) *int) settingOf[C] {
+	return settingOf[C]{key, func(c *C, v string) error {
 		n, err := parseInt(key, v, low, high)
 		if err == nil {
 			*field(c) = n
@@ -177,8 +192,8 @@ func number(key string, low, high int, field func(*Config) *int) setting {
 	}}
 }
 
-func boolean(key string, field func(*Config) *bool) setting {
-	return setting{key, func(c *Config, v string) error {
+func boolean[C any](key string, field func(*C) *bool) settingOf[C] {
+	return settingOf[C]{key, func(c *C, v string) error {
 		b, err := parseBool(key, v)
 		if err == nil {
 			*field(c) = b
@@ -187,16 +202,16 @@ func boolean(key string, field func(*Config) *bool) setting {
 	}}
 }
 
-func text(key string, field func(*Config) *string) setting {
-	return setting{key, func(c *Config, v string) error {
+func text[C any](key string, field func(*C) *string) settingOf[C] {
+	return settingOf[C]{key, func(c *C, v string) error {
 		*field(c) = v
 		return nil
 	}}
 }
 
 // seconds is a property that Spark declares as a bare number of seconds.
-func seconds(key string, field func(*Config) *time.Duration) setting {
-	return setting{key, func(c *Config, v string) error {
+func seconds[C any](key string, field func(*C) *time.Duration) settingOf[C] {
+	return settingOf[C]{key, func(c *C, v string) error {
 		n, err := parseInt(key, v, 1, math.MaxInt32)
 		if err != nil {
 			return invalid(key, v, "a whole number of seconds, at least 1, without a unit")

@@ -95,7 +95,7 @@ const (
 func Load(src Source) (Config, error) {
 	src = src.withDefaults()
 	env := environment{lookup: src.LookupEnv}
-	l := &loader{src: src, env: env, cfg: Default()}
+	l := &loader{src: src, env: env, cfg: Default(), optionVars: []string{envDaemonOpts, envMasterOpts}}
 	if err := src.Flags.refuseEmpty(); err != nil {
 		return Config{}, err
 	}
@@ -142,6 +142,8 @@ type loader struct {
 	src Source
 	env environment
 	cfg Config
+	// optionVars are the environment variables with -D properties; a later one wins.
+	optionVars []string
 	// opts are the -D properties, file those of the properties file; opts win.
 	opts, file map[string]string
 	// fileName is named in errors about a property of the file.
@@ -274,7 +276,8 @@ func (l *loader) port(flag *int, key, envName string, fallback int) (int, error)
 		switch {
 		case ok && strings.HasPrefix(v, "tcp://"):
 			// Kubernetes sets SPARK_MASTER_PORT=tcp://1.2.3.4:7077 in every pod when a service is called "spark-master".
-			l.warn("%s=%s ignored: this is what Kubernetes sets for a service called spark-master", envName, v)
+			service := strings.ReplaceAll(strings.ToLower(strings.TrimSuffix(envName, "_PORT")), "_", "-")
+			l.warn("%s=%s ignored: this is what Kubernetes sets for a service called %s", envName, v, service)
 		case ok:
 			return parsePort(envName, v)
 		}

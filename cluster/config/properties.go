@@ -13,9 +13,9 @@ import (
 // readProperties collects the -D options of the environment and the properties file.
 func (l *loader) readProperties() error {
 	l.opts = map[string]string{}
-	// Spark puts SPARK_DAEMON_JAVA_OPTS before SPARK_MASTER_OPTS on the command line of its JVM, so the latter wins
+	// Spark puts SPARK_DAEMON_JAVA_OPTS before SPARK_MASTER_OPTS and SPARK_WORKER_OPTS on the command line of its JVM, so that these win
 	// (launcher/SparkClassCommandBuilder.java).
-	for _, name := range []string{envDaemonOpts, envMasterOpts} {
+	for _, name := range l.optionVars {
 		v, ok := l.env.get(name)
 		if !ok {
 			continue

@@ -44,7 +44,10 @@ var notAMasters = map[string]bool{
 }
 
 // refuseSecurity looks for settings that would have to close the cluster.
-func (l *loader) refuseSecurity() error {
+func (l *loader) refuseSecurity() error { return l.refuseSecurityBut(nil) }
+
+// refuseSecurityBut leaves out settings of other programs that share the properties file.
+func (l *loader) refuseSecurityBut(others map[string]bool) error {
 	if _, ok := l.env.get(envAuthSecret); ok {
 		return &SecurityError{Key: envAuthSecret}
 	}
@@ -53,6 +56,7 @@ func (l *loader) refuseSecurity() error {
 	for _, key := range names {
 		v, _ := l.property(key)
 		switch {
+		case others[key]:
 		case enabledByTrue[key], isTLSSwitch(key):
 			on, err := parseBool(key, v)
 			if err != nil {
