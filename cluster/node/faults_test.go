@@ -350,7 +350,7 @@ func TestRaftMetricsReachPrometheus(t *testing.T) {
 		for _, f := range families {
 			found[f.GetName()] = true
 		}
-		return found["raftmaster_raft_apply"] && found["raftmaster_raft_commitTime"] && found["raftmaster_raft_boltdb_storeLogs"]
+		return found["raftmaster_raft_apply"] && found["raftmaster_raft_commitTime"] && found["raftmaster_raft_journal_storeLogs"]
 	})
 }
 

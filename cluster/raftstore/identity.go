@@ -12,8 +12,12 @@ import (
 	"slices"
 )
 
-// identityFormat is the version of identity.json.
-const identityFormat = 1
+// Versions of identity.json. Format 2 says that entries of the log may be in the journal, which releases before it do not
+// know: they refuse it. A clean stop brings format 1 back.
+const (
+	identityFormat        = 1
+	identityFormatJournal = 2
+)
 
 // Server is a member of the first configuration.
 type Server struct {
@@ -29,6 +33,8 @@ type Identity struct {
 	ClusterID string `json:"cluster_id"`
 	// Bootstrap is set on the node that formed the cluster: it repeats the bootstrap if it crashed half-way.
 	Bootstrap []Server `json:"bootstrap,omitempty"`
+	// Journal: entries of the log may be in the journal only.
+	Journal bool `json:"journal,omitempty"`
 }
 
 // NewID makes a random identifier of 16 hex digits.
@@ -58,8 +64,11 @@ func loadIdentity(dir string) (Identity, error) {
 	if err := json.Unmarshal(raw, &id); err != nil {
 		return Identity{}, damaged(path, "no valid JSON: "+err.Error(), backupHint)
 	}
-	if id.Format != identityFormat {
-		return Identity{}, fmt.Errorf("%w: %s: format %d, this release reads format %d", ErrForeign, path, id.Format, identityFormat)
+	if id.Format != identityFormat && id.Format != identityFormatJournal {
+		return Identity{}, fmt.Errorf("%w: %s: format %d, this release reads formats %d and %d", ErrForeign, path, id.Format, identityFormat, identityFormatJournal)
+	}
+	if id.Journal != (id.Format == identityFormatJournal) {
+		return Identity{}, damaged(path, fmt.Sprintf("format %d with journal: %t", id.Format, id.Journal), backupHint)
 	}
 	if id.NodeID == "" {
 		return Identity{}, damaged(path, "no node_id", backupHint)
@@ -69,6 +78,10 @@ func loadIdentity(dir string) (Identity, error) {
 
 // saveIdentity replaces identity.json atomically and durably.
 func saveIdentity(dir string, id Identity) error {
+	id.Format = identityFormat
+	if id.Journal {
+		id.Format = identityFormatJournal
+	}
 	raw, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode identity: %w", err)
@@ -127,6 +140,22 @@ func (s *Store) JoinCluster(clusterID string, bootstrap []Server) error {
 	}
 	id := s.identity
 	id.ClusterID, id.Bootstrap = clusterID, slices.Clone(bootstrap)
+	if err := saveIdentity(s.dir, id); err != nil {
+		return err
+	}
+	s.identity = id
+	return nil
+}
+
+// markJournal notes durably whether entries may be in the journal.
+func (s *Store) markJournal(used bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.identity.Journal == used {
+		return nil
+	}
+	id := s.identity
+	id.Journal = used
 	if err := saveIdentity(s.dir, id); err != nil {
 		return err
 	}

@@ -298,8 +298,11 @@ func (s *Store) OpenSnapshot(id string) (*raft.SnapshotMeta, io.ReadCloser, erro
 
 // Sizes are the bytes of the log and of the snapshots on disk.
 func (s *Store) Sizes() (log, snapshots int64, err error) {
-	for _, name := range []string{logFile, stableFile} {
+	for _, name := range []string{logFile, stableFile, journalFiles[0], journalFiles[1]} {
 		info, err := os.Stat(filepath.Join(s.dir, name))
+		if errors.Is(err, fs.ErrNotExist) && s.log.files[0] == nil {
+			continue
+		}
 		if err != nil {
 			return 0, 0, err
 		}

@@ -29,8 +29,6 @@ const (
 const (
 	// retainSnapshots: the newest, and the one before in case the newest is damaged.
 	retainSnapshots = 2
-	// logCacheEntries are kept in memory for followers that are nearly up to date.
-	logCacheEntries = 1024
 	// lockWait is how long Open waits for a process that is about to end.
 	lockWait = time.Second
 	// stableReserve is written into stable.db at first, so that a vote can be saved when the disk is full.
@@ -45,6 +43,9 @@ type Options struct {
 	LockWait time.Duration
 	// WriteFault, when set, runs before each write of the log; its error stands for the disk's.
 	WriteFault func() error
+
+	disk        disk  // nil: the real one
+	journalSize int64 // of each file; 0: journalSize
 }
 
 // Store is an open data directory. Its parts are safe for use by many goroutines.
@@ -53,11 +54,13 @@ type Store struct {
 	logger hclog.Logger
 	fault  func() error
 
-	lock   *os.File
-	bolt   *raftboltdb.BoltStore
-	cache  *raft.LogCache
-	stable *stableStore
-	snaps  *snapshotStore
+	lock    *os.File
+	bolt    *raftboltdb.BoltStore
+	log     *journal
+	sizes   logSizes
+	stable  *stableStore
+	snaps   *snapshotStore
+	settled bool // Open has found nothing wrong
 
 	mu        sync.Mutex
 	identity  Identity
@@ -75,14 +78,20 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.disk == nil {
+		o.disk = realDisk{}
+	}
+	if o.journalSize == 0 {
+		o.journalSize = journalSize
+	}
 	s := &Store{dir: o.Dir, logger: o.Logger, fault: o.WriteFault, lock: lock}
-	if err := s.open(); err != nil {
+	if err := s.open(o); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Store) open() error {
+func (s *Store) open(o Options) error {
 	var err error
 	if s.identity, err = loadIdentity(s.dir); err != nil {
 		return err
@@ -93,19 +102,56 @@ func (s *Store) open() error {
 	if s.bolt, err = openBolt(filepath.Join(s.dir, logFile)); err != nil {
 		return err
 	}
+	if s.log, err = openJournal(s, o.disk); err != nil {
+		return err
+	}
 	if s.stable, err = openStable(filepath.Join(s.dir, stableFile)); err != nil {
 		return err
 	}
 	if err := s.stable.reserve(); err != nil {
 		return err
 	}
-	if s.cache, err = raft.NewLogCache(logCacheEntries, s.bolt); err != nil {
-		return fmt.Errorf("log cache: %w", err)
-	}
 	if s.snaps, err = s.openSnapshots(); err != nil {
 		return err
 	}
-	return s.verify()
+	if err := s.verify(); err != nil {
+		return err
+	}
+	return s.settle(o)
+}
+
+// settle changes what verify has found in order: it makes the journal ready.
+func (s *Store) settle(o Options) error {
+	if s.identity.Journal {
+		if err := s.log.confirm(); err != nil {
+			return err
+		}
+	}
+	s.settled = true
+	if err := s.log.flush(); err != nil {
+		s.noteWrite(s.storageError(err)) // it can be read and can vote; each write, and each probe, tries again
+		return nil
+	}
+	if err := s.makeJournal(o); err != nil {
+		s.logger.Warn("the journal cannot be made: until the next start each batch of entries costs two syncs of the disk instead of one", "error", err)
+	}
+	return nil
+}
+
+// makeJournal makes the files and says so in the identity before the first entry can be in them.
+func (s *Store) makeJournal(o Options) error {
+	if s.log.files[0] == nil {
+		if err := s.log.create(o.disk, s.identity.NodeID, o.journalSize); err != nil {
+			return err
+		}
+	}
+	err := s.markJournal(true)
+	if err != nil {
+		files := s.log.files
+		s.log.files = [2]*segment{}
+		err = errors.Join(err, closeSegments(files))
+	}
+	return err
 }
 
 // checkTogether refuses a directory in which a file of a member of a cluster is missing: an empty log, or a forgotten
@@ -182,17 +228,29 @@ func (s *Store) HasState() (bool, error) {
 // Close gives the directory back. Nothing may use the store any more.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	closed := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if closed {
 		return nil
 	}
-	s.closed = true
 	var errs []error
+	empty := false
+	if s.log != nil {
+		var err error
+		empty, err = s.log.close(s.settled)
+		errs = append(errs, err)
+	}
 	if s.bolt != nil {
 		errs = append(errs, s.bolt.Close())
 	}
 	if s.stable != nil {
 		errs = append(errs, s.stable.close())
+	}
+	if empty && errors.Join(errs...) == nil {
+		if err := s.markJournal(false); err != nil {
+			s.logger.Warn("the journal is empty, but that cannot be noted; only an earlier release minds", "error", err)
+		}
 	}
 	return errors.Join(append(errs, s.lock.Close())...)
 }

@@ -190,7 +190,7 @@ func TestDamageIsRefusedByName(t *testing.T) {
 		"identity: missing":           {remove("identity.json"), ErrDamaged, "identity.json"},
 		"identity: no JSON":           {overwrite("identity.json", 0, []byte("xx")), ErrDamaged, "identity.json"},
 		"snapshots: all missing":      {remove("snapshots"), ErrDamaged, "raft.db"},
-		"identity: of a later format": {func(t *testing.T, dir string) { writeIdentity(t, dir, `{"format":2,"node_id":"x"}`) }, ErrForeign, "identity.json"},
+		"identity: of a later format": {func(t *testing.T, dir string) { writeIdentity(t, dir, `{"format":3,"node_id":"x"}`) }, ErrForeign, "identity.json"},
 		"log: of something else":      {foreignBolt, ErrForeign, "raft.db"},
 	} {
 		t.Run(name, func(t *testing.T) {

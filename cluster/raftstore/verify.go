@@ -30,11 +30,12 @@ func (s *Store) verify() (err error) {
 	}
 	var entry raft.Log
 	for i := first; i <= last && i > 0; i++ {
-		switch err := s.bolt.GetLog(i, &entry); {
+		switch err := s.log.GetLog(i, &entry); {
 		case err == nil && entry.Index == i:
 			if err := s.checkSeal(&entry); err != nil {
 				return err
 			}
+			s.sizes.add(i, entrySize(&entry))
 		case errors.Is(err, raft.ErrLogNotFound) && i <= covered: // below a snapshot nobody reads it
 		case err == nil:
 			return damaged(path, fmt.Sprintf("entry %d says that it is entry %d", i, entry.Index), backupHint)
