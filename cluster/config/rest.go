@@ -108,7 +108,7 @@ func setAllowMode(c *Config, v string) error {
 // ever shown because of it, and a file that is shared with applications does not stop a master.
 func setRedaction(c *Config, v string) error {
 	if _, err := regexp.Compile(v); err != nil {
-		c.Warnings = append(c.Warnings, "spark.redaction.regex cannot be read as a regular expression of RE2: every value is redacted")
+		c.Warnings = append(c.Warnings, redactsAll)
 		v = ""
 	}
 	c.UI.RedactionRegex = v

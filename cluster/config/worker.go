@@ -1,8 +1,31 @@
 package config
 
 import (
-	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"syscall"
 	"time"
+)
+
+// Default values of a worker; Spark's own.
+const (
+	DefaultWorkerWebUIPort      = 8081
+	DefaultInitialRegistrations = 6
+	DefaultMaxRegistrations     = 16
+	DefaultTerminateTimeout     = 10 * time.Second
+	DefaultCleanupInterval      = 30 * time.Minute
+	DefaultAppDataTTL           = 7 * 24 * time.Hour
+	DefaultWorkerIDPattern      = "worker-%s-%s-%d"
+	DefaultExecutorSyncAttempts = 5
+	DefaultDecommissionSignal   = "PWR"
+	DefaultRetainedOnWorker     = 1000
+	DefaultRollingBytes         = 1 << 20
+	DefaultAskTimeout           = 2 * time.Minute
+	minRollingBytes             = 16 << 10         // util/logging/RollingPolicy.scala
+	minRollingInterval          = time.Minute      // the same
+	workerIDTimeLayout          = "20060102150405" // local time, as in Spark
+	maxWorkerIDLength           = 500
 )
 
 // Worker is the whole configuration of one worker. LoadWorker fills it.
@@ -40,6 +63,8 @@ type Worker struct {
 	ExecutorStateSyncMaxAttempts int
 	// IDPattern makes the worker's id from time, host and port (spark.worker.idPattern).
 	IDPattern string
+	// AskTimeout is how long a master may take for an answer (spark.rpc.askTimeout, else spark.network.timeout).
+	AskTimeout time.Duration
 	// DriverTerminateTimeout is the time that each step of ending a driver may take.
 	DriverTerminateTimeout time.Duration
 
@@ -113,7 +138,7 @@ type WorkerResource struct {
 type WorkerUI struct {
 	ReverseProxy    bool
 	ReverseProxyURL string
-	// RedactionRegex (RE2) tells which options are shown without their value.
+	// RedactionRegex (RE2) tells which options are shown without their value. "" matches, and so hides, everything.
 	RedactionRegex string
 	// XXSSProtection, AllowFramingFrom and ContentSecurityPolicy are as in the master's UI.
 	XXSSProtection        string
@@ -121,37 +146,40 @@ type WorkerUI struct {
 	ContentSecurityPolicy bool
 }
 
-// WorkerFlags is what the command line of a worker said. A nil field means that the flag was not given.
-type WorkerFlags struct {
-	// Masters is the positional argument: spark://a:7077,b:7077.
-	Masters        *string
-	Host           *string
-	Port           *int
-	WebUIPort      *int
-	Cores          *int
-	Memory         *string
-	WorkDir        *string
-	PropertiesFile *string
-	LogLevel       *string
-	LogJSON        *bool
+// MasterURL is spark://a:7077,b:7077: every master.
+func (w *Worker) MasterURL() string {
+	parts := make([]string, len(w.Masters))
+	for i, a := range w.Masters {
+		parts[i] = a.String()
+	}
+	return "spark://" + strings.Join(parts, ",")
 }
 
-// WorkerHost is what LoadWorker takes from the machine. Zero fields mean the real one.
-type WorkerHost struct {
-	// SparkHome and Release are those of the installed Spark: the default work directory and some defaults follow them.
-	SparkHome, Release string
-	ReadFile           func(path string) ([]byte, error)
-	LocalHost          func() (string, error)
-	// CPUs counts the processors that this process may use; MemoryMB the memory of the machine or container.
-	CPUs     func() int
-	MemoryMB func() (int, error)
+// WorkerID makes the id of a worker that was started at the time, with this RPC port.
+func (w *Worker) WorkerID(started time.Time, port int) string {
+	return fmt.Sprintf(w.IDPattern, started.Local().Format(workerIDTimeLayout), w.Host, port)
 }
+
+// Redaction is the compiled RedactionRegex.
+func (w *Worker) Redaction() *regexp.Regexp { return regexp.MustCompile(w.UI.RedactionRegex) }
+
+// decommissionSignals are what DecommissionSignal may name: none that ends a worker or that the Go runtime needs.
+var decommissionSignals = map[string]syscall.Signal{
+	"HUP": syscall.SIGHUP, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "PWR": syscall.SIGPWR, "WINCH": syscall.SIGWINCH,
+	"ALRM": syscall.SIGALRM,
+}
+
+// Signal is DecommissionSignal as the system knows it.
+func (w *Worker) Signal() syscall.Signal { return decommissionSignals[w.DecommissionSignal] }
 
 // Warning is a remark about a setting that has no effect, or another one than asked for; the caller logs it once.
 type Warning string
 
-// LoadWorker builds a valid configuration, or says which setting is wrong and what is allowed. environ is the worker's
-// environment as launcher.Environment gives it, so that what conf/spark-env.sh sets counts.
-func LoadWorker(flags WorkerFlags, environ []string, host WorkerHost) (*Worker, []Warning, error) {
-	return nil, nil, errors.New("not built yet")
+// UnsupportedError refuses a start: a setting asks for something that a worker of this release cannot do, and that jobs
+// would fail without.
+type UnsupportedError struct {
+	// Key is the property; Reason says what would go wrong, and what to do.
+	Key, Reason string
 }
+
+func (e *UnsupportedError) Error() string { return e.Key + " is set: " + e.Reason }
