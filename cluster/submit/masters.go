@@ -1,8 +1,10 @@
 package submit
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -95,25 +97,20 @@ func (e *unsentError) Error() string { return e.err.Error() }
 func (e *unsentError) Unwrap() error { return e.err }
 
 // untilLeader calls round until it finds who leads. A round asks every master; what it returns when none leads are their
-// answers. Masters that cannot be asked at all (wrong gateway) end the search when no other one may lead.
+// answers, and nothing else is a reason for another round: an error ends the search, whatever it is.
 func untilLeader[T any](ctx context.Context, cfg *Config, round func(context.Context) (T, []Answer, error)) (T, error) {
-	var none T
 	deadline := time.Now().Add(cfg.Patience)
 	for {
 		found, answers, err := round(ctx)
-		if err == nil && answers == nil {
-			return found, nil
-		}
-		var wrong *GatewayError
-		if errors.As(err, &wrong) || errors.Is(err, ErrUnsupported) {
-			return none, err
+		if err != nil || answers == nil {
+			return found, err
 		}
 		if cause := ctx.Err(); cause != nil {
-			return none, errors.Join(cause, &NoLeaderError{Answers: answers})
+			return found, errors.Join(cause, &NoLeaderError{Answers: answers})
 		}
 		// Where nobody is a master nobody will lead.
 		if !anyStandby(answers) && len(answers) > 0 && time.Now().After(deadline.Add(-cfg.Patience*2/3)) || time.Now().After(deadline) {
-			return none, &NoLeaderError{Answers: answers}
+			return found, &NoLeaderError{Answers: answers}
 		}
 		select {
 		case <-ctx.Done():
@@ -144,20 +141,16 @@ func diagnose(ctx context.Context, address string) string {
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return ""
 	}
-	if _, err := c.Write([]byte("GET /json/ HTTP/1.0\r\n\r\n")); err != nil {
+	if _, err := c.Write([]byte("GET /json/ HTTP/1.0\r\nHost: " + address + "\r\n\r\n")); err != nil {
 		return ""
 	}
-	head := make([]byte, 5)
-	n := 0
-	for n < len(head) {
-		k, err := c.Read(head[n:])
-		n += k
-		if err != nil {
-			break
-		}
+	head, err := io.ReadAll(io.LimitReader(c, 1<<10))
+	if err != nil && len(head) == 0 || !bytes.HasPrefix(head, []byte("HTTP/")) {
+		return ""
 	}
-	if string(head[:n]) == "HTTP/" {
-		return "it speaks HTTP: this is a web UI or REST port; the RPC gateway is the cluster port, 7077 by default"
+	// The cluster port of raftmaster explains itself in plain text to whoever speaks HTTP there.
+	if bytes.HasPrefix(head, []byte("HTTP/1.1 400 ")) && bytes.Contains(head, []byte("text/plain")) {
+		return ""
 	}
-	return ""
+	return "it speaks HTTP: this is a web UI or REST port; the RPC gateway is the cluster port, 7077 by default"
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"raftmaster/transport/frame"
@@ -270,7 +271,7 @@ func (c *rpcClient) statusRound(ctx context.Context, id string) (*sparkmsg.Drive
 	out := make(chan outcome, len(c.masters))
 	for i, m := range c.masters {
 		go func() {
-			a, err := askOne[*sparkmsg.DriverStatusResponse](ctx, c, m, &sparkmsg.RequestDriverStatus{DriverID: id})
+			a, err := c.askStatus(ctx, m, id)
 			out <- outcome{i, a, err}
 		}()
 	}
@@ -305,6 +306,36 @@ func (c *rpcClient) statusRound(ctx context.Context, id string) (*sparkmsg.Drive
 		wrong = nil
 	}
 	return nil, frame.Address{}, answers, wrong
+}
+
+// suspicious is how long a master may be silent before it is looked at whether it is one: a web server waits for the rest
+// of what it takes for a request.
+const suspicious = 2 * time.Second
+
+// askStatus is askOne for the question by which the leader is found.
+func (c *rpcClient) askStatus(ctx context.Context, m frame.Address, id string) (*sparkmsg.DriverStatusResponse, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var looked sync.WaitGroup
+	defer looked.Wait()
+	looked.Add(1)
+	timer := time.AfterFunc(min(suspicious, c.cfg.AskTimeout/2), func() {
+		if what := diagnose(ctx, m.String()); what != "" {
+			cancel(&GatewayError{Master: m.String(), Text: what})
+		}
+		looked.Done()
+	})
+	a, err := askOne[*sparkmsg.DriverStatusResponse](ctx, c, m, &sparkmsg.RequestDriverStatus{DriverID: id})
+	if timer.Stop() {
+		looked.Done()
+	} else if err == nil {
+		cancel(nil)
+	}
+	var wrong *GatewayError
+	if err != nil && errors.As(context.Cause(ctx), &wrong) {
+		return nil, wrong
+	}
+	return a, err
 }
 
 // askOne asks one master. The error is an *unsentError when nothing was sent, a *GatewayError when that master does not
