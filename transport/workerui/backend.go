@@ -16,7 +16,8 @@ type View struct {
 	// Registered: a master has accepted this worker. Connected: it is in contact with one now. Decommissioned: it takes
 	// nothing new and waits for its executors to leave.
 	Registered, Connected, Decommissioned bool
-	// SparkVersion is the release that executors and drivers run.
+	// SparkVersion is the release that executors and drivers run. Masters learn it from the page, right after the
+	// registration: it must be known by then.
 	SparkVersion                             string
 	Cores, CoresUsed, MemoryMB, MemoryUsedMB int
 	// Resources are all custom resources, with the addresses in use.

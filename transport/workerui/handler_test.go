@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -42,6 +44,28 @@ func TestWorkerPage(t *testing.T) {
 		f.backend.view.FinishedExecutors = append(f.backend.view.FinishedExecutors, Executor{AppID: "app-x", State: "EXITED"})
 	}
 	mustContain(t, f.get("/").Body.String(), "and 102 more")
+}
+
+// TestPageNamesTheRelease: masters and raftctl submit read the release that a worker runs off its main page, from the first
+// span of class "version", where Spark's pages have it (ui/UIUtils.scala). The version of this program must not be taken for it.
+func TestPageNamesTheRelease(t *testing.T) {
+	release := regexp.MustCompile(`<span class="version[^"]*"[^>]*>\s*([0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9.\-]*)\s*</span>`)
+	f := newFixture(t)
+	for range 2000 { // masters read the beginning of a page
+		f.backend.view.FinishedExecutors = append(f.backend.view.FinishedExecutors, someView().Executors...)
+	}
+	for _, version := range []string{"4.3.0", "3.5.9", "4.1.0-preview1"} {
+		f.backend.view.SparkVersion = version
+		body := f.get("/").Body.Bytes()
+		if m := release.FindSubmatch(body[:min(len(body), 64<<10)]); m == nil || string(m[1]) != version {
+			t.Errorf("%s: %q", version, m)
+		}
+	}
+	f.backend.view.SparkVersion = ""
+	if m := release.FindSubmatch(f.get("/").Body.Bytes()); m != nil {
+		t.Errorf("%q without a release", m)
+	}
+	mustContain(t, f.get("/").Body.String(), "raftmaster worker 1.2.3")
 }
 
 // TestAppLinksOfReverseProxy: with spark.ui.reverseProxy applications are reached through the master.
@@ -153,6 +177,23 @@ func TestMetrics(t *testing.T) {
 	f.backend.view.Resources = []Resource{{Name: "g\xff"}, {Name: "g\xfe"}, {Name: "x"}}
 	if w := f.get("/metrics"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `resource="x"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestG76_WorkerMetricsAreDocumented: docs/METRICS.md has a line for each of our own.
+func TestG76_WorkerMetricsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/METRICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := regexp.MustCompile(`(?m)^# TYPE (raftmaster_worker_\w+) (\w+)$`).FindAllStringSubmatch(newFixture(t).get("/metrics").Body.String(), -1)
+	if len(served) < len(viewGauges) {
+		t.Errorf("%d metrics", len(served))
+	}
+	for _, m := range served {
+		if line := "\n| `" + m[1] + "` | " + m[2] + " |"; strings.Count(string(text), line) != 1 {
+			t.Errorf("no line, or several, for %s (%s)", m[1], m[2])
+		}
 	}
 }
 

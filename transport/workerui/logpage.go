@@ -1,6 +1,7 @@
 package workerui
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -65,12 +66,12 @@ func (h *Handler) serveLogPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	part := h.readLog(r, q)
-	query := q.values().Encode()
+	query, length := q.values().Encode(), cmp.Or(q.length, defaultLogBytes)
 	p := logPage{Title: title(q), Nonce: uibase.NonceOf(r.Context()), Up: "../", V: h.backend.View(), L: part,
-		Text: showText(part.Data), Query: query, Length: q.length, Newest: "?" + query, Download: "../download/?" + query,
-		New: partURL(query, part.End, q.length)}
+		Text: showText(part.Data), Query: query, Length: length, Newest: "?" + query, Download: "../download/?" + query,
+		New: partURL(query, part.End, length)}
 	if part.Start > 0 {
-		back := max(0, part.Start-max(q.length, 1))
+		back := max(0, part.Start-length)
 		p.More = partURL(query, back, part.Start-back)
 	}
 	for _, t := range q.types() {

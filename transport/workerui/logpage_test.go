@@ -112,6 +112,10 @@ func TestLogPage(t *testing.T) {
 	body = f.get("/logPage/?" + stderrOfApp1).Body.String()
 	mustContain(t, body, "Beginning of the log")
 	mustNotContain(t, body, "Load More")
+	// A line break that begins the text is not the one that HTML drops after <pre>.
+	f.write("app-1/0/stdout", "\n\nx")
+	mustContain(t, f.get("/logPage/?appId=app-1&executorId=0&logType=stdout").Body.String(), "data-length=\"102400\">\n\n\nx</pre>")
+	mustContain(t, f.get("/logPage/?"+stderrOfApp1+"&byteLength=0").Body.String(), "offset=139&amp;byteLength=102400")
 	// What a caller wrote comes back escaped.
 	for _, q := range []string{"appId=<b>&executorId=%3Cscript%3E&logType=%22%3E", "driverId=%22%3E%3Cimg+src=x%3E&logType=<i>"} {
 		body := f.get("/logPage/?" + q).Body.String()
@@ -135,8 +139,8 @@ func TestShowText(t *testing.T) {
 	}
 }
 
-// TestOwnLog: the worker's own log, wherever it goes (Spark's page works only inside the work directory, G-75).
-func TestOwnLog(t *testing.T) {
+// TestG75_OwnLog: the worker's own log, wherever it goes (Spark's page works only inside the work directory, G-75).
+func TestG75_OwnLog(t *testing.T) {
 	f := newFixture(t)
 	other := t.TempDir() + "/worker.out"
 	if err := os.WriteFile(other, []byte("hello\n"), 0o600); err != nil {
