@@ -40,7 +40,8 @@ func (a *App) RequestExecutors(ctx context.Context, total map[int32]int32) error
 }
 
 // KillExecutors asks the master to end executors. It is asked again at another leader until ctx ends: ids are not used
-// twice. The total stays, so the master starts others unless it was lowered before.
+// twice. The total stays, so the master starts others unless it was lowered before. A master tells nothing of the end of
+// executors that it killed this way: they count as KILLED, without an exit status, when their connection has ended.
 func (a *App) KillExecutors(ctx context.Context, ids []int32) error {
 	if len(ids) == 0 {
 		return nil
@@ -55,7 +56,33 @@ func (a *App) KillExecutors(ctx context.Context, ids []int32) error {
 	}
 	a.mu.Unlock()
 	a.log.Debug("asking the master to kill executors", "ids", ids)
-	return a.ask(ctx, func(id string) sparkmsg.Message { return &sparkmsg.KillExecutors{AppID: id, ExecutorIDs: names} })
+	err := a.ask(ctx, func(id string) sparkmsg.Message { return &sparkmsg.KillExecutors{AppID: id, ExecutorIDs: names} })
+	if err == nil {
+		a.onKilled(ids)
+	}
+	return err
+}
+
+// onKilled notes which executors the master has killed. It forgets them at once, and so tells nothing of their end
+// (Master.handleKillExecutors): those that are connected end with their connection, the others now.
+func (a *App) onKilled(ids []int32) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range ids {
+		e := a.execs[id]
+		if e == nil || !e.Ended.IsZero() {
+			continue
+		}
+		e.killed = true
+		if e.conn == nil {
+			a.finishKilledLocked(e)
+		}
+	}
+}
+
+func (a *App) finishKilledLocked(e *executor) {
+	e.State = sparkmsg.ExecutorKilled
+	a.finishLocked(e, "killed by the master as it was asked to")
 }
 
 type outcome struct {

@@ -536,7 +536,6 @@ func TestStopLeavesInOrder(t *testing.T) {
 				if len(k.ExecutorIDs) != 1 || k.ExecutorIDs[0] != "1" {
 					t.Errorf("killed %v", k.ExecutorIDs)
 				}
-				m.end(a, 1, sparkmsg.ExecutorKilled, 143)
 			}
 			return &sparkmsg.Boolean{Value: true}, nil
 		}
@@ -570,13 +569,37 @@ func TestStopLeavesInOrder(t *testing.T) {
 	if len(m.seen("UnregisterApplication")) != 1 {
 		t.Error("not unregistered")
 	}
-	for _, e := range a.Driver().Executors() {
-		if e.Failure != nil || e.ExitStatus == nil {
-			t.Errorf("%+v", e)
-		}
+	list := a.Driver().Executors()
+	if e := list[0]; e.Failure != nil || *e.ExitStatus != 0 || e.State != sparkmsg.ExecutorExited {
+		t.Errorf("%+v", e)
+	}
+	if e := list[1]; e.Failure != nil || e.ExitStatus != nil || e.State != sparkmsg.ExecutorKilled {
+		t.Errorf("%+v", e)
 	}
 	if a.Err() != nil {
 		t.Error(a.Err())
+	}
+}
+
+// The master says nothing of the end of executors that it was asked to kill.
+func TestKilledExecutorEndsWithItsConnection(t *testing.T) {
+	m := newMaster(t, sparkmsg.FamilyB)
+	a := startApp(t, func(c *Config) { c.Timers.ExitWait = patience }, m)
+	m.grant(a, 0, "127.0.0.1:1")
+	x := dialExecutor(t, a)
+	if err := x.register(a, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.KillExecutors(within(t), []int32{0, 77}); err != nil {
+		t.Fatal(err)
+	}
+	if e, _ := a.Driver().Executor(0); !e.Alive() || !e.Stopping {
+		t.Errorf("before its connection ended: %+v", e)
+	}
+	x.close()
+	list := waitExecutors(t, a, func(l []Executor) bool { return !l[0].Ended.IsZero() })
+	if e := list[0]; e.State != sparkmsg.ExecutorKilled || e.Failure != nil {
+		t.Errorf("%+v", e)
 	}
 }
 

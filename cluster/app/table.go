@@ -20,6 +20,7 @@ type executor struct {
 	lastWords   string         // reason in its RemoveExecutor
 	exitTimer   *time.Timer    // runs while the connection is lost and the exit status is not known
 	killAsked   bool           // Stop has asked the master to kill it
+	killed      bool           // the master has answered that it killed it
 	stopPushed  bool           // StopExecutor was sent
 	closeReason string         // why this side closed the connection
 }
@@ -187,6 +188,10 @@ func (a *App) onExecutorClosedLocked(e *executor) {
 		return
 	}
 	a.log.Debug("connection of an executor ended", "executor", e.ID, "stopping", e.Stopping)
+	if e.killed {
+		a.finishKilledLocked(e)
+		return
+	}
 	wait := a.cfg.Timers.ExitWait
 	e.exitTimer = a.afterLocked(wait, func() {
 		if e.Ended.IsZero() && e.exitTimer != nil {

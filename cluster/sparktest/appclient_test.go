@@ -127,18 +127,25 @@ func holdExecutors(t *testing.T, kind MasterKind, spark Spark) {
 		}
 	}
 	for _, w := range workers {
-		if n := len(w.LogMatches(`Executor ` + a.ID() + `/\d+ finished with state EXITED message Command exited with code 0 exitStatus 0`)); n != 1 {
-			t.Errorf("%s: %d executors reported EXITED 0", w.Name, n)
-		}
+		Eventually(t, startTimeout, "EXITED 0 in the log of "+w.Name, func() error {
+			pattern := `Executor ` + a.ID() + `/\d+ finished with state EXITED message Command exited with code 0 exitStatus 0`
+			if n := len(w.LogMatches(pattern)); n != 1 {
+				return fmt.Errorf("%d executors reported it", n)
+			}
+			return nil
+		})
 		if w.Executors() != 1 {
 			t.Errorf("%s launched %d executors", w.Name, w.Executors())
 		}
 	}
 	waitCompleted(t, c, a.ID(), "FINISHED")
 	waitCoresUsed(t, c, 0)
-	if n := processesWith(t, a.ID()); n != 0 {
-		t.Errorf("%d processes are left", n)
-	}
+	Eventually(t, startTimeout, "no process is left", func() error {
+		if n := processesWith(t, a.ID()); n != 0 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
 }
 
 // checkSteps checks that a healthy executor has its times in order. A worker may report LAUNCHING or not.
