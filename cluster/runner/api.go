@@ -21,6 +21,8 @@ const (
 	DefaultGrace = 10 * time.Second
 	// DefaultOrphanGrace is how long an orphan has after SIGTERM: its application is gone, so less than a child.
 	DefaultOrphanGrace = 3 * time.Second
+	// DefaultGroupGrace is what the rest of a group has after its leader's end, between SIGTERM and SIGKILL.
+	DefaultGroupGrace = 2 * time.Second
 	// DefaultMaxPause bounds the pause between two runs of a supervised driver; Spark's doubles without end (B-144).
 	DefaultMaxPause = 60 * time.Second
 )
@@ -42,6 +44,8 @@ type Options struct {
 	WorkDir string
 	// OrphanGrace is the time between SIGTERM and SIGKILL for orphans; 0 means DefaultOrphanGrace.
 	OrphanGrace time.Duration
+	// GroupGrace is the time between SIGTERM and SIGKILL for what a child leaves running; 0 means DefaultGroupGrace.
+	GroupGrace time.Duration
 	// Clock times pauses of drivers and rolled files; nil means the system's.
 	Clock Clock
 	Log   hclog.Logger

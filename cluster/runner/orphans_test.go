@@ -221,7 +221,7 @@ func TestEndOrphansObeysItsContext(t *testing.T) {
 
 func TestLockIsFreedByClose(t *testing.T) {
 	work := t.TempDir()
-	for range 3 {
+	for range 2 {
 		r, err := New(Options{WorkDir: work})
 		if err != nil {
 			t.Fatal(err)

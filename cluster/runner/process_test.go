@@ -200,7 +200,7 @@ echo x > ready
 `
 	for _, how := range []string{"killed", "exits"} {
 		t.Run(how, func(t *testing.T) {
-			r := newRunner(t, Options{})
+			r := newRunner(t, Options{GroupGrace: 200 * time.Millisecond})
 			tail := "exit 0"
 			if how == "killed" {
 				tail = "wait"
@@ -231,7 +231,7 @@ echo x > ready
 
 // TestLeaderStaysAZombieUntilItsGroupIsGone shows that the group's id cannot be another's while it is signalled.
 func TestLeaderStaysAZombieUntilItsGroupIsGone(t *testing.T) {
-	r := newRunner(t, Options{})
+	r := newRunner(t, Options{GroupGrace: 200 * time.Millisecond})
 	s := shell(r, "app/0", `sh -c 'trap "" TERM; echo $$ > a; while :; do sleep 1; done' & while [ ! -s a ]; do sleep 0.01; done; exit 0`)
 	p := start(t, r, s)
 	end(t, p)
@@ -283,6 +283,15 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
+func threads(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
 func Test200AtOnce(t *testing.T) {
 	for _, rolled := range []bool{false, true} {
 		t.Run(fmt.Sprintf("rolling=%v", rolled), func(t *testing.T) {
@@ -314,6 +323,9 @@ func Test200AtOnce(t *testing.T) {
 				})
 			}
 			wg.Wait()
+			if n := threads(t); n > 100 {
+				t.Errorf("%d threads wait for 180 children", n)
+			}
 			if len(all) != 180 || r.Running() != 180 {
 				t.Fatalf("%d started, %d running", len(all), r.Running())
 			}
@@ -360,6 +372,41 @@ func TestDeathSignalDoesNotComeFromOtherThreads(t *testing.T) {
 		if !runs(p.Pid()) {
 			t.Errorf("process %d ended with a thread: %+v", p.Pid(), p.Exit())
 		}
+	}
+}
+
+// TestCloseDoesNotWaitForAnEarlierKill: Close's own grace counts.
+func TestCloseDoesNotWaitForAnEarlierKill(t *testing.T) {
+	r := newRunner(t, Options{})
+	s := helper(t, r, "app/0", "stubborn")
+	p := start(t, r, s)
+	eventually(t, "the child ignores SIGTERM", func() bool { return strings.Contains(read(t, s.Stdout), "ready") })
+	p.Kill(time.Hour, time.Hour)
+	if err := r.Close(50*time.Millisecond, 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if e := end(t, p); e.Code != 137 {
+		t.Errorf("exit %+v", e)
+	}
+}
+
+func BenchmarkStart(b *testing.B) {
+	r, err := New(Options{WorkDir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := shell(r, "app/0", "")
+	s.Argv = []string{"/bin/true"}
+	b.ReportAllocs()
+	for b.Loop() {
+		p, err := r.Start(s)
+		if err != nil {
+			b.Fatal(err)
+		}
+		<-p.Done()
+	}
+	if err := r.Close(time.Second, time.Second); err != nil {
+		b.Fatal(err)
 	}
 }
 

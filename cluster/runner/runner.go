@@ -82,7 +82,11 @@ func New(o Options) (*Runner, error) {
 		r.log.Warn("children may inherit descriptors of this process's parent", "error", err)
 	}
 	r.oom = findOOMCounter()
-	r.sweeper = newSweeper(r.log)
+	groupGrace := o.GroupGrace
+	if groupGrace == 0 {
+		groupGrace = DefaultGroupGrace
+	}
+	r.sweeper = newSweeper(r.log, groupGrace)
 	go r.forkThread()
 	return r, nil
 }
@@ -275,9 +279,13 @@ func (r *Runner) Close(grace, hard time.Duration) error {
 	for _, p := range r.living() {
 		p.Kill(grace, hard)
 	}
-	timeout := time.NewTimer(grace + hard + sweepGrace + closeMargin)
-	defer timeout.Stop()
-	err := r.waitGone(timeout.C)
+	err := r.waitGone(grace)
+	if err != nil {
+		for _, p := range r.living() { // some may have been given more time by an earlier Kill
+			p.Kill(0, hard)
+		}
+		err = r.waitGone(hard + r.sweeper.grace + closeMargin)
+	}
 	for _, p := range r.living() {
 		p.letGo()
 	}
@@ -298,7 +306,9 @@ func (r *Runner) living() []*Process {
 }
 
 // waitGone waits until every child is forgotten or given up.
-func (r *Runner) waitGone(timeout <-chan time.Time) error {
+func (r *Runner) waitGone(patience time.Duration) error {
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
 	for {
 		r.mu.Lock()
 		changed := r.changed
@@ -319,7 +329,7 @@ func (r *Runner) waitGone(timeout <-chan time.Time) error {
 		}
 		select {
 		case <-changed:
-		case <-timeout:
+		case <-timeout.C:
 			return fmt.Errorf("%d processes have not ended", waiting+len(stuck))
 		}
 	}

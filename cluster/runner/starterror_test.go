@@ -157,6 +157,28 @@ func TestWorkDirectoryWithoutRightsOrPlace(t *testing.T) {
 	}
 }
 
+// TestWorkDirectoryOfAnother runs on a thread with another user's rights.
+func TestWorkDirectoryOfAnother(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can take another user's rights")
+	}
+	dir := t.TempDir()
+	result := make(chan error, 2)
+	go func() {
+		lockedForever() // the thread ends with this goroutine, and its rights with it
+		const nobody = 65534
+		if _, err := unix.SetfsuidRetUid(nobody); err != nil {
+			result <- err
+			return
+		}
+		_, err := New(Options{WorkDir: filepath.Join(dir, "work")})
+		result <- err
+	}()
+	if err := <-result; !errors.Is(err, unix.EACCES) || !strings.Contains(err.Error(), "may not write") {
+		t.Errorf("no rights: %v", err)
+	}
+}
+
 // tmpfs mounts a small file system, which only root may.
 func tmpfs(t *testing.T, options string) string {
 	t.Helper()

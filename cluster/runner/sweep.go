@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	// sweepGrace is what the rest of a group has after its leader's end, between SIGTERM and SIGKILL.
-	sweepGrace = 2 * time.Second
 	// sweepPatience is when processes that survive SIGKILL are given up.
 	sweepPatience = 15 * time.Second
 	sweepFirst    = 20 * time.Millisecond
@@ -22,6 +20,7 @@ const (
 // reading of /proc serve all that ended at about the same time.
 type sweeper struct {
 	log   hclog.Logger
+	grace time.Duration
 	queue chan *Process
 	quit  chan struct{}
 	ended chan struct{}
@@ -35,8 +34,8 @@ type remains struct {
 	asked  bool // SIGTERM was sent
 }
 
-func newSweeper(log hclog.Logger) *sweeper {
-	s := &sweeper{log: log, queue: make(chan *Process), quit: make(chan struct{}), ended: make(chan struct{})}
+func newSweeper(log hclog.Logger, grace time.Duration) *sweeper {
+	s := &sweeper{log: log, grace: grace, queue: make(chan *Process), quit: make(chan struct{}), ended: make(chan struct{})}
 	go s.run()
 	return s
 }
@@ -114,7 +113,7 @@ func (s *sweeper) round(pending []remains) []remains {
 		switch {
 		case len(of) == 0:
 			s.reap(r.leader, true)
-		case age > sweepPatience:
+		case age > s.grace+sweepPatience:
 			s.log.Error("processes will likely be orphaned: they did not end after SIGKILL", "name", r.leader.name, "group", r.leader.pid, "processes", len(of))
 			s.reap(r.leader, false)
 		default:
@@ -128,7 +127,7 @@ func (s *sweeper) round(pending []remains) []remains {
 // signal asks first, then forces.
 func (s *sweeper) signal(r *remains, members []procStat, age time.Duration) {
 	sig := unix.SIGKILL
-	if age < sweepGrace && !r.leader.killedHard() {
+	if age < s.grace && !r.leader.killedHard() {
 		if r.asked {
 			return
 		}
