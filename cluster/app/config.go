@@ -30,7 +30,9 @@ type Config struct {
 	Listener net.Listener
 
 	Name string // shown by the master; "raftmaster-app"
-	User string // shown by the master and SPARK_USER of executors; "raftmaster"
+	// UIURL is the web UI that the master shows; none. raftmaster asks UIURL/api/v1/version for the release of the executors.
+	UIURL string
+	User  string // shown by the master and SPARK_USER of executors; "raftmaster"
 
 	CoresPerExecutor int32 // 1; -1: all cores that a worker has free
 	MemoryMB         int32 // of one executor, MiB; 512

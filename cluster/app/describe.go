@@ -37,7 +37,7 @@ func (a *App) describe() *sparkmsg.ApplicationDescription {
 			sparkmsg.ExecutorResourceRequest{ResourceName: "cores", Amount: int64(c.CoresPerExecutor)})
 	}
 	d := &sparkmsg.ApplicationDescription{
-		Name: c.Name, User: c.User, InitialExecutorLimit: c.InitialExecutors, DefaultProfile: profile,
+		Name: c.Name, User: c.User, AppUIURL: c.UIURL, InitialExecutorLimit: c.InitialExecutors, DefaultProfile: profile,
 		Command: sparkmsg.Command{
 			MainClass: "org.apache.spark.executor.CoarseGrainedExecutorBackend",
 			Arguments: []string{"--driver-url", a.DriverURL(), "--executor-id", "{{EXECUTOR_ID}}", "--hostname", "{{HOSTNAME}}",
