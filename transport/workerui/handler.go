@@ -33,9 +33,11 @@ type Handler struct {
 	// answers are those that are built or sent, downloads whole logs.
 	answers, downloads *uibase.Places
 	lengths            *lengths
-	metrics            *prometheus.Registry
-	refusedConns       prometheus.Counter
-	busyAnswers        prometheus.Counter
+	// maxFiles bounds the files of a log.
+	maxFiles     int
+	metrics      *prometheus.Registry
+	refusedConns prometheus.Counter
+	busyAnswers  prometheus.Counter
 }
 
 // NewHandler builds the routes. It panics when a logger, a work directory or the backend is missing, which is a mistake of
@@ -52,7 +54,8 @@ func NewHandler(opts Options, backend Backend) *Handler {
 			ContentSecurityPolicy: opts.ContentSecurityPolicy},
 		answers:   uibase.NewPlaces(maxAnswers, maxAnswersPerIP),
 		downloads: uibase.NewPlaces(maxDownloads, maxDownloadsPerIP),
-		lengths:   newLengths(opts.CompressedLogLengths)}
+		lengths:   newLengths(opts.CompressedLogLengths),
+		maxFiles:  maxLogFiles}
 	h.registerMetrics()
 	h.routes()
 	return h

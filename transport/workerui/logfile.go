@@ -105,7 +105,7 @@ func (h *Handler) listLog(ctx context.Context, dir *os.Root, shown, active strin
 	var err error
 	for range listAttempts {
 		var l *logFiles
-		l, err = listOnce(ctx, dir, active)
+		l, err = listOnce(ctx, dir, active, h.maxFiles)
 		if err == nil {
 			if err = h.measure(ctx, l, shown); err == nil {
 				return l, nil
@@ -126,13 +126,13 @@ func (h *Handler) listLog(ctx context.Context, dir *os.Root, shown, active strin
 func isChanging(err error) bool { return errors.Is(err, errMoved) || errors.Is(err, fs.ErrNotExist) }
 
 // listOnce fails with an error that isChanging when the log was rolled meanwhile.
-func listOnce(ctx context.Context, dir *os.Root, active string) (*logFiles, error) {
+func listOnce(ctx context.Context, dir *os.Root, active string, maxFiles int) (*logFiles, error) {
 	live, info, err := openActive(dir, active)
 	if err != nil {
 		return nil, err
 	}
 	l := &logFiles{dir: dir, live: live}
-	l.files, err = listRolled(ctx, dir, active)
+	l.files, err = listRolled(ctx, dir, active, maxFiles)
 	if err == nil && live != nil {
 		l.files = append(l.files, logFile{name: active, info: info, size: info.Size()})
 	}
@@ -171,8 +171,8 @@ func sameActive(dir *os.Root, active string, was fs.FileInfo) error {
 }
 
 // listRolled lists the files that have been rolled, oldest first.
-func listRolled(ctx context.Context, dir *os.Root, active string) ([]logFile, error) {
-	names, err := namesWithPrefix(ctx, dir, active)
+func listRolled(ctx context.Context, dir *os.Root, active string, maxFiles int) ([]logFile, error) {
+	names, err := namesWithPrefix(ctx, dir, active, maxFiles)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func listRolled(ctx context.Context, dir *os.Root, active string) ([]logFile, er
 }
 
 // namesWithPrefix reads a directory in pieces: the job may have filled it.
-func namesWithPrefix(ctx context.Context, dir *os.Root, prefix string) ([]string, error) {
+func namesWithPrefix(ctx context.Context, dir *os.Root, prefix string, maxFiles int) ([]string, error) {
 	d, err := dir.Open(".")
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func namesWithPrefix(ctx context.Context, dir *os.Root, prefix string) ([]string
 				names = append(names, e.Name())
 			}
 		}
-		if seen += len(entries); seen > maxDirEntries || len(names) > maxLogFiles {
+		if seen += len(entries); seen > maxDirEntries || len(names) > maxFiles {
 			return nil, errTooMany
 		}
 		if errors.Is(err, io.EOF) {

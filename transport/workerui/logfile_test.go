@@ -279,15 +279,18 @@ func TestUnpackingEnds(t *testing.T) {
 // TestFullDirectory: a job that fills its directory with names of logs costs itself its log page, and nobody else anything.
 func TestFullDirectory(t *testing.T) {
 	f := newFixture(t)
-	for i := range maxLogFiles + 1 {
-		f.write(fmt.Sprintf("app-1/0/stderr-%d", i), "")
+	h := f.handler()
+	h.maxFiles = 20
+	for i := range h.maxFiles + 1 {
+		f.write(fmt.Sprintf("app-1/0/stderr-%02d", i), "")
 	}
 	f.write("app-1/1/stderr", "fine")
-	_, body := f.logOf(stderrOfApp1)
-	mustContain(t, body, "Error getting logs", "too many files")
-	if _, body := f.logOf("appId=app-1&executorId=1&logType=stderr"); body != "fine" {
-		t.Errorf("%q", body)
+	mustContain(t, serve(h, http.MethodGet, "/log/?"+stderrOfApp1).Body.String(), "Error getting logs", "too many files")
+	mustContain(t, serve(h, http.MethodGet, "/log/?appId=app-1&executorId=1&logType=stderr").Body.String(), "\nfine")
+	if err := os.Remove(filepath.Join(f.work, "app-1/0/stderr-00")); err != nil {
+		t.Fatal(err)
 	}
+	mustNotContain(t, serve(h, http.MethodGet, "/log/?"+stderrOfApp1).Body.String(), "Error")
 }
 
 // TestPartsMakeTheWhole: however a log is cut into files and parts, the parts put together are the log.

@@ -2,6 +2,7 @@ package workerui
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -135,7 +136,9 @@ func (h *Handler) serveDownload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.downloads.Give(ip)
-	l, _, err := h.openLog(r.Context(), q)
+	listing, listed := context.WithTimeout(r.Context(), readTimeout)
+	l, _, err := h.openLog(listing, q)
+	listed()
 	if err != nil {
 		h.message(w, r, http.StatusNotFound, "No log", err.Error())
 		return
