@@ -45,6 +45,14 @@ func (w *Worker) assemble(c sparkmsg.Command, memoryMB int32, substitute map[str
 	if c.MainClass == "" {
 		return assembly{}, fmt.Errorf("the command names no main class")
 	}
+	for _, v := range c.Environment {
+		if v.Name == "" {
+			return assembly{}, &StringError{What: `environment variable ""`, Reason: "has no name"}
+		}
+		if strings.Contains(v.Name, "=") {
+			return assembly{}, &StringError{What: fmt.Sprintf("environment variable %q", v.Name), Reason: `has "=" in its name`}
+		}
+	}
 	worker := newEnviron(w.Env)
 	command := commandEnviron(c.Environment)
 	if err := w.addToEnvironment(command, worker, c.LibraryPathEntries); err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,54 @@ func TestLauncherAgainstSparksBuilder(t *testing.T) {
 				writeRecordings(t, release, recordings)
 			}
 		})
+	}
+}
+
+// TestEnvironmentOfSparkClass: the environment that processes get is the one that a JVM started by spark-class has.
+func TestEnvironmentOfSparkClass(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs real Spark")
+	}
+	for _, release := range releases() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		spark, err := Install(ctx, release, t.Logf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		home, err := launcher.FindHome(spark.Home, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf, out := t.TempDir(), filepath.Join(t.TempDir(), "answers")
+		script := "SPARK_WORKER_CORES=3\nMULTI='a\nb=c'\nunset GONE\nPATH=$PATH:/more\n"
+		if err := os.WriteFile(filepath.Join(conf, "spark-env.sh"), []byte(script), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		base := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + conf, "SPARK_CONF_DIR=" + conf, "GONE=1", "KEPT= x ", "LC_ALL=C.UTF-8",
+			"SPARK_DIST_CLASSPATH=" + compileOracle(ctx, t, spark)}
+		ours, err := launcher.Environment(ctx, home, base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(ctx, filepath.Join(spark.Home, "bin", "spark-class"), "LauncherOracle", "environment", os.DevNull, out)
+		cmd.Env, cmd.Dir = append(base, "SPARK_HOME="+home.Dir), "."
+		if said, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("spark-class: %v\n%s", err, lastLines(string(said), 30))
+		}
+		text, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spoken launchertest.Answer
+		if err := json.Unmarshal(text, &spoken); err != nil {
+			t.Fatal(err)
+		}
+		want := launchertest.Entries(spoken.Env)
+		slices.Sort(ours)
+		if !slices.Equal(ours, want) {
+			t.Errorf("%s:\nspark-class %q\nwe          %q", release, want, ours)
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ import scala.collection.JavaConverters;
 /**
  * Asks the command builder of a real Spark what it makes of commands: LauncherOracle SPARK_HOME CASES ANSWERS. CASES has
  * one JSON object per line (see package launchertest), ANSWERS gets one for each. The environment and the working
- * directory are this process's own.
+ * directory are this process's own. With "environment" for SPARK_HOME it writes its environment first.
  */
 public final class LauncherOracle {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -34,6 +34,9 @@ public final class LauncherOracle {
   public static void main(String[] args) throws Exception {
     try (BufferedReader in = Files.newBufferedReader(Paths.get(args[1]), StandardCharsets.UTF_8);
         BufferedWriter out = Files.newBufferedWriter(Paths.get(args[2]), StandardCharsets.UTF_8)) {
+      if (args[0].equals("environment")) {
+        out.write(JSON.writeValueAsString(Map.of("env", System.getenv())));
+      }
       for (String line = in.readLine(); line != null; line = in.readLine()) {
         JsonNode question = JSON.readTree(line);
         Map<String, Object> answer = new LinkedHashMap<>();
