@@ -34,6 +34,6 @@
 //
 // # Goroutines
 //
-// The forking thread, one for each running child, one that ends what is left of groups, and two for each child with
+// The forking thread, one for each start under way and for each running child, one that ends what is left of groups, and two for each child with
 // rolling. Close ends them all; a child that even SIGKILL does not end (uninterruptible) is reported and let go.
 package runner

@@ -4,32 +4,29 @@ import (
 	"errors"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// forkPatience bounds how long Start waits for its turn and for exec: a program on a file system that hangs must not
-// hold the worker for ever.
-const forkPatience = 60 * time.Second
+// startPatience bounds how long Start waits: a program or a work directory on a file system that hangs must not hold the
+// worker for ever.
+const startPatience = 60 * time.Second
 
-var errForkStuck = errors.New("no answer from the kernel for a minute: the program's or the work directory's file system hangs")
+var errStartStuck = errors.New("no answer from the kernel in time: the file system of the program or of the work directory hangs")
 
-// forkRequest is one fork. Its descriptors are closed by the forking thread once the fork is over, or by Start if the
-// thread never took it.
+// forkRequest is one fork. The forking thread closes the child's descriptors once it is over.
 type forkRequest struct {
 	program string
 	spec    Spec
 	files   []uintptr // stdin, stdout, stderr of the child
 	release func()    // closes them
 	result  chan forkResult
-	// settled is set by whoever comes first: Start that gives up, or the thread that delivers.
-	settled atomic.Bool
 }
 
 type forkResult struct {
@@ -37,23 +34,24 @@ type forkResult struct {
 	err        error
 }
 
-// forkThread makes all forks, until requests is closed. See the package's comment for why there is one thread.
+// forkThread makes all forks, until endForks is closed. See the package's comment for why there is one thread.
 func (r *Runner) forkThread() {
 	defer close(r.forkEnded)
 	// Never unlocked: the thread ends with this goroutine, and children that even Close could not end get SIGTERM then.
 	runtime.LockOSThread()
-	for req := range r.forks {
-		result := fork(req)
-		req.release()
-		if req.settled.CompareAndSwap(false, true) {
+	for {
+		select {
+		case req := <-r.forks:
+			result := forkExec(req)
+			req.release()
 			req.result <- result
-		} else if result.err == nil {
-			r.abandonFork(req.spec, result)
+		case <-r.endForks:
+			return
 		}
 	}
 }
 
-func fork(req *forkRequest) forkResult {
+func forkExec(req *forkRequest) forkResult {
 	pidfd := -1
 	pid, err := syscall.ForkExec(req.program, req.spec.Argv, &syscall.ProcAttr{
 		Dir:   req.spec.Dir,
@@ -70,33 +68,30 @@ func fork(req *forkRequest) forkResult {
 
 // fork hands a request to the forking thread and waits for the outcome.
 func (r *Runner) fork(req *forkRequest) forkResult {
-	timeout := time.NewTimer(forkPatience)
-	defer timeout.Stop()
 	select {
 	case r.forks <- req:
+		return <-req.result
 	case <-r.closing:
 		req.release()
 		return forkResult{err: ErrClosed}
-	case <-timeout.C:
-		req.release()
-		return forkResult{err: errForkStuck}
-	}
-	select {
-	case result := <-req.result:
-		return result
-	case <-timeout.C:
-		if !req.settled.CompareAndSwap(false, true) {
-			return <-req.result
-		}
-		return forkResult{err: errForkStuck}
 	}
 }
 
-// abandonFork ends a child whose Start has given up.
-func (r *Runner) abandonFork(s Spec, result forkResult) {
-	r.log.Warn("a process started after its start was given up; ending it", "name", s.Name, "pid", result.pid)
-	p := r.adopt(s, result, nil, nil)
-	p.Kill(0, DefaultGrace)
+// touchProgram reads the beginning of a program. Go's fork holds up the whole process until exec is over (the garbage
+// collector waits for it): a file system that hangs has to show it before. What is wrong otherwise, exec says better.
+func touchProgram(program, dir string) {
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(dir, program)
+	}
+	if info, err := os.Stat(program); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	file, err := os.Open(program)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	_, _ = file.Read(make([]byte, 1))
 }
 
 // keepDescriptors marks what this process itself inherited (from a shell, say) as not to be inherited further. What Go

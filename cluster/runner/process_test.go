@@ -375,6 +375,31 @@ func TestDeathSignalDoesNotComeFromOtherThreads(t *testing.T) {
 	}
 }
 
+// TestStartThatHangs: Start comes back, other starts go on, and a process that comes too late is ended.
+func TestStartThatHangs(t *testing.T) {
+	r := newRunner(t, Options{})
+	hang := make(chan struct{})
+	late := shell(r, "late", "exec sleep 600")
+	r.patience = 50 * time.Millisecond
+	r.touch = func(_, dir string) {
+		if dir == late.Dir {
+			<-hang
+		}
+	}
+	_, err := r.Start(late)
+	if err == nil || !errors.Is(err, errStartStuck) || !strings.Contains(err.Error(), "hangs") {
+		t.Errorf("start that hangs: %v", err)
+	}
+	r.patience = 30 * time.Second
+	if e := end(t, start(t, r, shell(r, "app/0", "exit 0"))); e.Code != 0 {
+		t.Errorf("exit %+v", e)
+	}
+	close(hang)
+	eventually(t, "the late process has started", func() bool { return exists(late.Stdout) })
+	r.starting.Wait()
+	eventually(t, "the late process is ended", func() bool { return r.Running() == 0 })
+}
+
 // TestCloseDoesNotWaitForAnEarlierKill: Close's own grace counts.
 func TestCloseDoesNotWaitForAnEarlierKill(t *testing.T) {
 	r := newRunner(t, Options{})

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -33,8 +34,11 @@ type Runner struct {
 
 	slots     chan struct{}
 	forks     chan *forkRequest
+	endForks  chan struct{}
 	forkEnded chan struct{}
 	closing   chan struct{}
+	patience  time.Duration
+	touch     func(program, dir string)
 	sweeper   *sweeper
 
 	mu       sync.Mutex
@@ -56,8 +60,8 @@ func New(o Options) (*Runner, error) {
 	}
 	r := &Runner{
 		workDir: workDir, orphanGrace: o.OrphanGrace, clock: o.Clock, log: o.Log,
-		slots: make(chan struct{}, startsAtOnce), forks: make(chan *forkRequest), forkEnded: make(chan struct{}),
-		closing: make(chan struct{}), children: map[*Process]struct{}{}, changed: make(chan struct{}),
+		slots: make(chan struct{}, startsAtOnce), forks: make(chan *forkRequest), endForks: make(chan struct{}),
+		forkEnded: make(chan struct{}), patience: startPatience, touch: touchProgram, closing: make(chan struct{}), children: map[*Process]struct{}{}, changed: make(chan struct{}),
 	}
 	if r.orphanGrace == 0 {
 		r.orphanGrace = DefaultOrphanGrace
@@ -91,8 +95,15 @@ func New(o Options) (*Runner, error) {
 	return r, nil
 }
 
+// startOutcome is what an attempt to start delivers.
+type startOutcome struct {
+	process *Process
+	err     error
+}
+
 // Start makes the directory and files and starts the process. An error says what is wrong and how it may be mended
-// (usually a *StartError), and then nothing is left behind. It returns when the program runs, or has failed to.
+// (usually a *StartError), and then nothing is left behind. It returns when the program runs, or has failed to; a minute at
+// most: should a file system that hung let the start succeed later, the process is ended at once.
 func (r *Runner) Start(s Spec) (*Process, error) {
 	if err := check(s); err != nil {
 		return nil, err
@@ -104,7 +115,34 @@ func (r *Runner) Start(s Spec) (*Process, error) {
 	}
 	r.starting.Add(1)
 	r.mu.Unlock()
-	defer r.starting.Done()
+	outcome := make(chan startOutcome, 1)
+	var settled atomic.Bool
+	go func() {
+		defer r.starting.Done()
+		p, err := r.startInTurn(s)
+		if settled.CompareAndSwap(false, true) {
+			outcome <- startOutcome{p, err}
+		} else if p != nil {
+			r.log.Warn("a process started after its start was given up; ending it", "name", s.Name, "pid", p.pid)
+			p.Kill(0, DefaultGrace)
+		}
+	}()
+	timeout := time.NewTimer(r.patience)
+	defer timeout.Stop()
+	select {
+	case o := <-outcome:
+		return o.process, o.err
+	case <-timeout.C:
+	}
+	if !settled.CompareAndSwap(false, true) {
+		o := <-outcome
+		return o.process, o.err
+	}
+	return nil, &StartError{Op: "start", Path: s.Argv[0], Err: errStartStuck}
+}
+
+// startInTurn waits for a slot and takes back what a failed start has done.
+func (r *Runner) startInTurn(s Spec) (*Process, error) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -146,6 +184,7 @@ func (r *Runner) start(s Spec, back *undo) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.touch(program, s.Dir)
 	outputs, err := r.openOutputs(s, back)
 	if err != nil {
 		return nil, err
@@ -274,7 +313,7 @@ func (r *Runner) Close(grace, hard time.Duration) error {
 	r.closed = true
 	close(r.closing)
 	r.mu.Unlock()
-	r.starting.Wait()
+	r.waitStarts()
 
 	for _, p := range r.living() {
 		p.Kill(grace, hard)
@@ -290,9 +329,25 @@ func (r *Runner) Close(grace, hard time.Duration) error {
 		p.letGo()
 	}
 	r.sweeper.stop()
-	close(r.forks)
+	close(r.endForks)
 	<-r.forkEnded
 	return errors.Join(err, r.null.Close(), r.ledger.close())
+}
+
+// waitStarts waits for starts under way; those that hang in the kernel are left behind, and cannot fork any more.
+func (r *Runner) waitStarts() {
+	done := make(chan struct{})
+	go func() {
+		r.starting.Wait()
+		close(done)
+	}()
+	timeout := time.NewTimer(closeMargin)
+	defer timeout.Stop()
+	select {
+	case <-done:
+	case <-timeout.C:
+		r.log.Error("a start hangs in the kernel and is left behind")
+	}
 }
 
 func (r *Runner) living() []*Process {
