@@ -3,11 +3,9 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"net"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,12 +22,8 @@ import (
 	"raftmaster/transport/workerui"
 )
 
-const (
-	// DefaultMasterPatience is Config.MasterPatience of zero.
-	DefaultMasterPatience = 20 * time.Second
-	// defaultAskTimeout is Spark's spark.network.timeout.
-	defaultAskTimeout = 120 * time.Second
-)
+// DefaultMasterPatience is Config.MasterPatience of zero.
+const DefaultMasterPatience = 20 * time.Second
 
 // Config is what a Worker needs. Settings, Home, Environ and Log are required.
 type Config struct {
@@ -46,8 +40,6 @@ type Config struct {
 	// MasterPatience is how long a worker with executors or drivers waits, once the connection to its master is lost, for
 	// the next master to call; 0 means DefaultMasterPatience, negative not at all.
 	MasterPatience time.Duration
-	// AskTimeout is for how long an answer of a master is waited for; 0 means 120 s.
-	AskTimeout time.Duration
 	// RetryShort and RetryLong are the pauses between attempts to register; 0 means Spark's: 5 to 15 s and 30 to 90 s, drawn
 	// once.
 	RetryShort, RetryLong time.Duration
@@ -110,7 +102,7 @@ func New(cfg Config) (_ *Worker, err error) {
 	}
 	port := w.listener.Addr().(*net.TCPAddr).Port
 	w.self = sparkmsg.Address{Host: s.Host, Port: int32(port)}
-	w.id = makeID(s.IDPattern, time.Now(), s.Host, port)
+	w.id = s.WorkerID(time.Now(), port)
 	if w.runner, err = runner.New(runner.Options{WorkDir: s.WorkDir, Log: w.log.Named("runner")}); err != nil {
 		return nil, &ExitError{Code: 1, Reason: "cannot use the work directory " + s.WorkDir, Err: err}
 	}
@@ -201,16 +193,8 @@ func listen(host string, port, retries int) (net.Listener, error) {
 	}
 }
 
-// makeID makes an id by spark.worker.idPattern, whose three places are time, host and port.
-func makeID(pattern string, now time.Time, host string, port int) string {
-	if pattern == "" {
-		pattern = "worker-%s-%s-%d"
-	}
-	return fmt.Sprintf(pattern, now.Format("20060102150405"), host, port)
-}
-
 // coreConfig is what the Core must know.
-func (w *Worker) coreConfig(resources []sparkmsg.ResourceInformation) (CoreConfig, error) {
+func (w *Worker) coreConfig(resources []sparkmsg.ResourceInformation) CoreConfig {
 	s := w.cfg.Settings
 	short, long := w.cfg.RetryShort, w.cfg.RetryLong
 	if short <= 0 {
@@ -219,26 +203,16 @@ func (w *Worker) coreConfig(resources []sparkmsg.ResourceInformation) (CoreConfi
 		short = time.Duration(math.Round(10*factor)) * time.Second
 		long = time.Duration(math.Round(60*factor)) * time.Second
 	}
-	var redaction *regexp.Regexp
-	if s.UI.RedactionRegex != "" {
-		var err error
-		if redaction, err = regexp.Compile(s.UI.RedactionRegex); err != nil {
-			return CoreConfig{}, err
-		}
-	}
 	c := CoreConfig{
 		ID: w.id, Self: w.self, Cores: int32(s.Cores), MemoryMB: int32(s.MemoryMB), WebUIURL: w.uiURL, Resources: resources,
 		Heartbeat: s.Timeout / 4, RetryShort: short, RetryLong: max(long, short),
 		ShortTries: s.InitialRegistrationRetries, MaxTries: s.MaxRegistrationRetries,
-		AskTimeout: w.cfg.AskTimeout, ReportTries: s.ExecutorStateSyncMaxAttempts, MasterPatience: w.cfg.MasterPatience,
+		AskTimeout: s.AskTimeout, ReportTries: s.ExecutorStateSyncMaxAttempts, MasterPatience: w.cfg.MasterPatience,
 		PreferConfiguredMaster: s.PreferConfiguredMasterAddress, DecommissionEnabled: s.DecommissionEnabled,
-		RetainedExecutors: s.RetainedExecutors, RetainedDrivers: s.RetainedDrivers, Redaction: redaction,
+		RetainedExecutors: s.RetainedExecutors, RetainedDrivers: s.RetainedDrivers, Redaction: s.Redaction(),
 	}
 	for _, m := range s.Masters {
 		c.Masters = append(c.Masters, sparkmsg.Address{Host: m.Host, Port: int32(m.Port)})
-	}
-	if c.AskTimeout <= 0 {
-		c.AskTimeout = defaultAskTimeout
 	}
 	if c.MasterPatience == 0 {
 		c.MasterPatience = DefaultMasterPatience
@@ -246,5 +220,5 @@ func (w *Worker) coreConfig(resources []sparkmsg.ResourceInformation) (CoreConfi
 	if s.Cleanup.Enabled {
 		c.CleanupInterval = s.Cleanup.Interval
 	}
-	return c, nil
+	return c
 }

@@ -194,7 +194,9 @@ func settings(t *testing.T, list []frame.Address, cores int) *config.Worker {
 	s := &config.Worker{Host: host, BindHost: host, WebUIHost: host, PublicHost: host, Cores: cores, MemoryMB: 1 << 20,
 		WorkDir: filepath.Join(t.TempDir(), "work"), LocalDirs: []string{t.TempDir()}, Timeout: 4 * time.Second,
 		InitialRegistrationRetries: 6, MaxRegistrationRetries: 16, ExecutorStateSyncMaxAttempts: 5, DriverTerminateTimeout: time.Second,
-		DecommissionEnabled: true, RetainedExecutors: 1000, RetainedDrivers: 1000}
+		DecommissionEnabled: true, RetainedExecutors: 1000, RetainedDrivers: 1000,
+		IDPattern: config.DefaultWorkerIDPattern, AskTimeout: 5 * time.Second}
+	s.UI.RedactionRegex = "(?i)secret|password|token"
 	for _, a := range list {
 		s.Masters = append(s.Masters, config.Address{Host: a.Host, Port: int(a.Port)})
 	}
@@ -215,7 +217,7 @@ func startWorker(t *testing.T, s *config.Worker, java string, tune func(*Config)
 	t.Helper()
 	log, sink := newLog(t, "worker")
 	environ := []string{"PATH=" + os.Getenv("PATH"), "JAVA_HOME=" + java}
-	cfg := Config{Settings: s, Home: fakeHome(t, "3.5.9"), Log: log, RetryShort: 500 * time.Millisecond, AskTimeout: 5 * time.Second,
+	cfg := Config{Settings: s, Home: fakeHome(t, "3.5.9"), Log: log, RetryShort: 500 * time.Millisecond,
 		Environ: func(context.Context) ([]string, error) { return environ, nil }}
 	if tune != nil {
 		tune(&cfg)

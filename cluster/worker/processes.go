@@ -67,12 +67,11 @@ func (w *Worker) newProcesses() (*processes, error) {
 		template: launcher.Worker{
 			Home: w.cfg.Home, ID: w.id, Host: s.Host, Port: int(w.self.Port), PublicAddress: s.PublicHost, WebUIPort: w.ui.Port(),
 			WebUIURL: w.uiURL, ReverseProxy: s.UI.ReverseProxy, ReverseProxyURL: s.UI.ReverseProxyURL, Properties: s.Properties,
+			Redaction: s.Redaction(),
 		},
 	}
 	p.env = func() ([]string, error) { return w.cfg.Environ(ctx) }
-	if r := s.Rolling; r.Strategy != "" {
-		p.rolling = rollingOf(r)
-	}
+	p.rolling = rollingOf(s.Rolling, p.log)
 	return p, nil
 }
 

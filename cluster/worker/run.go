@@ -51,10 +51,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	core, err := w.newCore(resources)
-	if err != nil {
-		return &ExitError{Code: 1, Reason: "the configuration is wrong", Err: err}
-	}
+	core := w.newCore(resources)
 	stop := make(chan struct{})
 	w.wg.Go(func() { w.loop.run(core, stop) })
 	w.wg.Go(w.accept)
@@ -71,16 +68,11 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	return err
 }
 
-func (w *Worker) newCore(resources []sparkmsg.ResourceInformation) (*Core, error) {
-	cfg, err := w.coreConfig(resources)
-	if err != nil {
-		return nil, err
-	}
-	w.procs.template.Redaction = cfg.Redaction
-	return NewCore(cfg, Deps{
+func (w *Worker) newCore(resources []sparkmsg.ResourceInformation) *Core {
+	return NewCore(w.coreConfig(resources), Deps{
 		Clock: systemClock{}, Network: &network{rpc: w.rpc, family: w.family, loop: w.loop}, Processes: w.procs, Log: w.log,
 		Exit: func(code int, reason string) { w.exits <- &ExitError{Code: code, Reason: reason} },
-	}), nil
+	})
 }
 
 // endOrphans ends what an earlier worker on this work directory has left running, before any master gives out its cores

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"raftmaster/cluster/config"
+	"raftmaster/cluster/worker"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,6 +45,9 @@ type bench struct {
 	cancel context.CancelFunc
 	mu     sync.Mutex
 	ran    []config.Config
+	worked []worker.Config
+	// working is what a worker does; nil: it runs until the signal.
+	working func(ctx context.Context, number int) error
 }
 
 // newBench makes masters that run until the signal; each calls started.
@@ -53,7 +57,24 @@ func newBench(env map[string]string, started func(b *bench, running int)) *bench
 	b.program = program{
 		stderr:    &b.log,
 		lookupEnv: func(k string) (string, bool) { v, ok := env[k]; return v, ok },
-		signals:   func(hclog.Logger, func()) (context.Context, context.CancelFunc) { return ctx, cancel },
+		environ: func() (out []string) {
+			for k, v := range env {
+				out = append(out, k+"="+v)
+			}
+			return out
+		},
+		work: func(ctx context.Context, cfg worker.Config) error {
+			b.mu.Lock()
+			b.worked = append(b.worked, cfg)
+			n := len(b.worked)
+			b.mu.Unlock()
+			if b.working != nil {
+				return b.working(ctx, n)
+			}
+			<-ctx.Done()
+			return nil
+		},
+		signals: func(hclog.Logger, func()) (context.Context, context.CancelFunc) { return ctx, cancel },
 		run: func(ctx context.Context, cfg config.Config, _ hclog.Logger, _ string) error {
 			b.mu.Lock()
 			b.ran = append(b.ran, cfg)
@@ -137,7 +158,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestDev(t *testing.T) {
-	b := newBench(map[string]string{"SPARK_MASTER_PORT": "1"}, func(b *bench, n int) {
+	b := newBench(map[string]string{"SPARK_MASTER_PORT": "1", "PATH": "/nonexistent"}, func(b *bench, n int) {
 		if n == 3 {
 			b.cancel()
 		}
@@ -181,80 +202,11 @@ func TestDevEndsWhenAMasterFails(t *testing.T) {
 	}
 }
 
-// fakeSpark makes a SPARK_HOME whose spark-class is a shell script.
-func fakeSpark(t *testing.T, script string) string {
-	t.Helper()
-	home := t.TempDir()
-	if err := os.Mkdir(filepath.Join(home, "bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(home, "bin", "spark-class"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return home
-}
-
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no %s within 30 s", what)
 		}
-	}
-}
-
-// TestDevWorkers: real child processes with the right arguments, stopped in order.
-func TestDevWorkers(t *testing.T) {
-	home := fakeSpark(t, `echo "args: $*"; trap 'echo stopped; exit 143' TERM; while :; do sleep 0.05; done`)
-	dir := t.TempDir()
-	b := newBench(map[string]string{"SPARK_HOME": home}, func(*bench, int) {})
-	done := make(chan int, 1)
-	go func() {
-		code, _ := b.main("dev", "--masters", "1", "--workers", "2", "--base-port", "17077", "--data-dir", dir, "--worker-cores", "3")
-		done <- code
-	}()
-	read := func(name string) string {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			return ""
-		}
-		return string(data)
-	}
-	waitFor(t, "workers", func() bool {
-		return strings.Contains(read("worker1.log"), "args:") && strings.Contains(read("worker2.log"), "args:")
-	})
-	b.cancel()
-	if code := <-done; code != exitOK {
-		t.Errorf("exit code %d: %s", code, b.log.String())
-	}
-	for _, name := range []string{"worker1.log", "worker2.log"} {
-		out := read(name)
-		for _, want := range []string{"org.apache.spark.deploy.worker.Worker", "--cores 3", "--memory 2g", "spark://127.0.0.1:17077\n", "stopped"} {
-			if !strings.Contains(out, want) {
-				t.Errorf("%s lacks %q: %s", name, want, out)
-			}
-		}
-	}
-}
-
-func TestDevWorkerThatDiesIsReported(t *testing.T) {
-	home := fakeSpark(t, "exit 7\n")
-	b := newBench(map[string]string{"SPARK_HOME": home}, func(*bench, int) {})
-	done := make(chan int, 1)
-	go func() {
-		code, _ := b.main("dev", "--masters", "1", "--workers", "1", "--base-port", "17077")
-		done <- code
-	}()
-	waitFor(t, "report of the dead worker", func() bool { return strings.Contains(b.log.String(), "exit status 7") })
-	b.cancel()
-	if code := <-done; code != exitOK {
-		t.Errorf("exit code %d", code)
-	}
-}
-
-func TestDevWithoutSparkClass(t *testing.T) {
-	b := newBench(map[string]string{"SPARK_HOME": t.TempDir()}, stopAtOnce)
-	if code, _ := b.main("dev", "--masters", "1", "--base-port", "17077"); code != exitOK || !strings.Contains(b.log.String(), "NO WORKERS STARTED: SPARK_HOME holds no bin/spark-class") {
-		t.Errorf("exit code %d: %s", code, b.log.String())
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"raftmaster/cluster/config"
 	"raftmaster/cluster/launcher"
@@ -29,11 +28,7 @@ func serveWorker(ctx context.Context, cfg worker.Config) error {
 	if err != nil {
 		return err
 	}
-	stop, err := decommissionBySignal(cfg, w.Decommission)
-	if err != nil {
-		cfg.Log.Error("this worker cannot be decommissioned by a signal", "error", err)
-	}
-	defer stop()
+	defer decommissionBySignal(cfg, w.Decommission)()
 	return w.Run(ctx)
 }
 
@@ -160,7 +155,7 @@ func (e *workerError) code() int {
 	return exitFailed
 }
 
-var errNoSpark = errors.New("without it no executor and no driver can be started; set SPARK_HOME to a Spark 3.2 to 4.3 installation (for PySpark from pip: the directory of the package pyspark)")
+var errNoSpark = errors.New("a worker starts executors and drivers of an installed Spark, 3.2 to 4.3, and can do nothing without one")
 
 // workerConfig finds the Spark installation and loads the settings of a worker. Spark's environment script is run before
 // only if there is a conf/spark-env.sh, whose settings count; else it is left for later.
@@ -168,7 +163,7 @@ func workerConfig(ctx context.Context, environ []string, flags config.WorkerFlag
 	var cfg worker.Config
 	home, err := launcher.FindHome("", environ)
 	if err != nil {
-		return cfg, nil, fmt.Errorf("SPARK_HOME: %w: %w", err, errNoSpark)
+		return cfg, nil, fmt.Errorf("%w; %w", err, errNoSpark)
 	}
 	environment := func(ctx context.Context) ([]string, error) { return launcher.Environment(ctx, home, environ) }
 	effective := environ
@@ -198,16 +193,12 @@ func hasEnvScript(home string, environ []string) bool {
 }
 
 // decommissionBySignal calls decommission at spark.worker.decommission.signal, where that is enabled.
-func decommissionBySignal(cfg worker.Config, decommission func()) (stop func(), err error) {
+func decommissionBySignal(cfg worker.Config, decommission func()) (stop func()) {
 	if !cfg.Settings.DecommissionEnabled {
-		return func() {}, nil
-	}
-	sig := unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(cfg.Settings.DecommissionSignal), "SIG"))
-	if sig == 0 {
-		return func() {}, fmt.Errorf("spark.worker.decommission.signal: there is no signal %q", cfg.Settings.DecommissionSignal)
+		return func() {}
 	}
 	ch, done, ended := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
-	signal.Notify(ch, sig)
+	signal.Notify(ch, cfg.Settings.Signal())
 	go func() {
 		defer close(ended)
 		for {
@@ -224,5 +215,5 @@ func decommissionBySignal(cfg worker.Config, decommission func()) (stop func(), 
 		signal.Stop(ch)
 		close(done)
 		<-ended
-	}, nil
+	}
 }

@@ -44,6 +44,7 @@ func (p *program) runWorkers(ctx context.Context, o devOptions, cfgs []config.Co
 			log.Warn("NO WORKERS STARTED: "+err.Error(), "wanted", o.workers)
 			break
 		}
+		cfg.Settings.WebUIHost = devHost
 		cfg.Log = log.Named(name)
 		for _, w := range warnings {
 			cfg.Log.Warn(string(w))
