@@ -48,6 +48,10 @@ func (a *App) describe() *sparkmsg.ApplicationDescription {
 			JavaOpts: append(append([]string(nil), javaOptions...), c.JavaOpts...),
 		},
 	}
+	if c.Family == sparkmsg.FamilyA { // its workers do not know the placeholder, and its executors take no word for a number
+		args := &d.Command.Arguments
+		*args = (*args)[:len(*args)-2]
+	}
 	if c.MaxCores > 0 {
 		d.MaxCores = &c.MaxCores
 	}
