@@ -8,11 +8,11 @@ import (
 
 // Config says which cluster is tried and how. A zero field means its default.
 type Config struct {
-	// Masters are HOST:PORT of the cluster ports; required.
-	Masters []string
 	// WebURLs are the web UIs of the masters, http://HOST:PORT; required. The workers are found there: by the admin API of
 	// raftmaster, else by /json.
 	WebURLs []string
+	// Masters are HOST:PORT of the cluster ports; those that the web UIs name.
+	Masters []string
 	// Workers names those to try: ids, or HOST:PORT, or a HOST with one worker. Empty: every worker.
 	Workers []string
 	// MemoryMB is the memory of each executor; 512.
@@ -23,6 +23,12 @@ type Config struct {
 	SparkVersion string
 	// Timeout bounds the whole run but for leaving; 2 min.
 	Timeout time.Duration
+	// AskTimeout bounds one answer of a web UI; 5 s.
+	AskTimeout time.Duration
+	// StepTimeout bounds the time from the grant of an executor to its thread dump; 60 s.
+	StepTimeout time.Duration
+	// Settle is how long no executor may be granted before it counts that the master has none to give; 3 s.
+	Settle time.Duration
 	// Progress is told of each step; it must be quick. It may be nil.
 	Progress func(Progress)
 	Log      hclog.Logger
@@ -61,7 +67,7 @@ type Worker struct {
 	Reason string `json:"reason"`
 	// Steps are those that were reached, in order.
 	Steps []Step `json:"steps"`
-	// TotalMillis is from the request to the last step.
+	// TotalMillis is from the request for the registration to the last step.
 	TotalMillis int64  `json:"total_millis"`
 	AppID       string `json:"app_id"`
 	ExecutorID  string `json:"executor_id"`
@@ -72,8 +78,9 @@ type Worker struct {
 // Step is one step of an executor.
 type Step struct {
 	Name string `json:"name"`
-	// Millis is the time since the step before it.
-	Millis int64 `json:"millis"`
+	// Millis is the time since the step before it, AtMillis that since the registration was asked for.
+	Millis   int64 `json:"millis"`
+	AtMillis int64 `json:"at_millis"`
 }
 
 // The steps, in their order.

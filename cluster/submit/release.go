@@ -40,6 +40,8 @@ type ReleaseError struct {
 	Found []string
 	// Tried has one line for each place that was asked.
 	Tried []string
+	// Any: the masters are raftmaster, which answers questions and kills of every release alike.
+	Any bool
 }
 
 // Error implements error.
@@ -77,7 +79,7 @@ func FindRelease(ctx context.Context, s Sources) (Release, error) {
 	if err := ctx.Err(); err != nil {
 		return Release{}, err
 	}
-	return Release{}, &ReleaseError{Tried: f.tried}
+	return Release{}, &ReleaseError{Tried: f.tried, Any: f.ours}
 }
 
 type finder struct {
@@ -144,7 +146,7 @@ func (f *finder) web(ctx context.Context) (Release, bool, error) {
 			case 0:
 				f.note("%s: knows no live worker", base)
 			default:
-				return Release{}, false, &ReleaseError{Found: versions}
+				return Release{}, false, &ReleaseError{Found: versions, Any: true}
 			}
 			continue
 		}
@@ -189,6 +191,7 @@ func (f *finder) gateways(ctx context.Context) (Release, bool, error) {
 	four, err4 := f.understands(ctx, "4.1.0")
 	switch {
 	case three && four:
+		f.ours = true
 		f.note("RPC gateway: it is raftmaster, which serves every release; the driver's decides which workers can run it")
 	case three:
 		return Release{Version: "3.5.0", From: "trying which messages the RPC gateway reads"}, true, nil
