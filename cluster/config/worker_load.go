@@ -61,6 +61,9 @@ func LoadWorker(flags WorkerFlags, environ []string, host WorkerHost) (*Worker, 
 			vars[name] = value
 		}
 	}
+	if strings.TrimSpace(vars[envSparkHome]) == "" && host.SparkHome != "" {
+		vars[envSparkHome] = host.SparkHome // its conf directory may have the properties file
+	}
 	host = host.withDefaults()
 	src := Source{
 		Flags:     Flags{PropertiesFile: flags.PropertiesFile},

@@ -275,7 +275,7 @@ export SPARK_SCALA_VERSION=2.13
 		}
 	}
 	write("bin/load-spark-env.sh", loader)
-	write("conf/spark-env.sh", "echo printed\necho complained >&2\nSPARK_WORKER_CORES=7\nMULTI='x\ny=z'\n(sleep 30 >/dev/null 2>&1 &)\n")
+	write("conf/spark-env.sh", "echo printed\necho complained >&2\nSPARK_WORKER_CORES=7\nMULTI='x\ny=z'\n(sleep 3 >/dev/null 2>&1 &)\n")
 	var said strings.Builder
 	env, err := launcher.EnvironmentOutput(context.Background(), home, base, &said)
 	if err != nil {
