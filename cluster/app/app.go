@@ -38,6 +38,7 @@ type App struct {
 	self    frame.Address
 	masters []frame.Address
 	run     string // random; see runAttribute
+	refused noise
 	desc    *sparkmsg.ApplicationDescription
 	ln      net.Listener
 	ep      *sparkrpc.Endpoint
@@ -117,21 +118,25 @@ func (a *App) prepareDescription() error {
 	return nil
 }
 
+// accept serves connections. Want of file descriptors and the like passes: it goes on after a pause.
 func (a *App) accept() {
 	for {
 		nc, err := a.ln.Accept()
-		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				a.log.Error("accept failed", "error", err)
-				a.mu.Lock()
-				a.endLocked(fmt.Errorf("%w: accept failed: %w", ErrEnded, err))
-				a.mu.Unlock()
-			}
+		switch {
+		case err == nil:
+			a.wg.Go(func() { a.ep.ServeConn(nc) })
+		case errors.Is(err, net.ErrClosed):
 			return
+		default:
+			a.log.Error("accept failed", "error", err)
+			if a.sleep(context.Background(), acceptPause) != nil {
+				return
+			}
 		}
-		a.wg.Go(func() { a.ep.ServeConn(nc) })
 	}
 }
+
+const acceptPause = 100 * time.Millisecond
 
 // ID returns the application id, "" before the registration. It never changes.
 func (a *App) ID() string {

@@ -310,4 +310,3 @@ func TestConfigAsksFindTheirExecutors(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
-

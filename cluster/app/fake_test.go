@@ -230,4 +230,3 @@ func recorded(t testing.TB, release, name string) []byte {
 	}
 	return raw
 }
-

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"raftmaster/transport/frame"
@@ -28,7 +29,7 @@ func (h handler) OneWay(c *sparkrpc.Conn, in sparkrpc.Inbound) {
 	switch m := in.Msg.(type) {
 	case *sparkmsg.LaunchedExecutor:
 		if e, err := a.executorOfLocked(c, m.ExecutorID); err != nil {
-			a.log.Warn("dropped a message", "message", m.MessageName(), "remote", c.RemoteHost(), "error", err)
+			a.log.Debug("dropped a message", "message", m.MessageName(), "remote", c.RemoteHost(), "error", err)
 		} else {
 			a.stepLocked(e, StepLaunched)
 		}
@@ -68,7 +69,10 @@ var errUnsupported = errors.New("unsupported message")
 func (h handler) Ask(c *sparkrpc.Conn, in sparkrpc.Inbound, reply func(sparkmsg.Message, error)) {
 	answer, err := h.a.answer(c, in)
 	if err != nil {
-		h.a.log.Warn("refused an ask", "message", in.Msg.MessageName(), "endpoint", clip(in.Endpoint), "remote", c.RemoteHost(), "error", err)
+		if quiet, ok := h.a.refused.allow(time.Now()); ok {
+			h.a.log.Warn("refused an ask", "message", in.Msg.MessageName(), "endpoint", clip(in.Endpoint), "remote", c.RemoteHost(),
+				"error", err, "not_shown", quiet)
+		}
 	}
 	reply(answer, err)
 }
@@ -249,7 +253,7 @@ func (a *App) belongsLocked(m *sparkmsg.RegisterExecutor) (ours bool, err error)
 func (a *App) onRemoveLocked(c *sparkrpc.Conn, m *sparkmsg.RemoveExecutor) {
 	e, err := a.executorOfLocked(c, m.ExecutorID)
 	if err != nil {
-		a.log.Warn("dropped a message", "message", m.MessageName(), "remote", c.RemoteHost(), "error", err)
+		a.log.Debug("dropped a message", "message", m.MessageName(), "remote", c.RemoteHost(), "error", err)
 		return
 	}
 	e.lastWords = clip(m.Reason)
@@ -281,6 +285,24 @@ func (h handler) Closed(c *sparkrpc.Conn, peer frame.Address, last bool) {
 	if last && a.master != (frame.Address{}) && (peer == a.master || c.ID() == a.masterConn) {
 		a.onMasterLostLocked()
 	}
+}
+
+// noise lets one line a second through, and counts the others: strangers choose how often they are refused.
+type noise struct {
+	mu    sync.Mutex
+	last  time.Time
+	quiet int
+}
+
+func (n *noise) allow(now time.Time) (quiet int, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if now.Sub(n.last) < time.Second {
+		n.quiet++
+		return 0, false
+	}
+	quiet, n.quiet, n.last = n.quiet, 0, now
+	return quiet, true
 }
 
 const maxText = 512

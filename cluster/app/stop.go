@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"raftmaster/transport/frame"
 	"raftmaster/transport/sparkmsg"
@@ -12,7 +13,8 @@ import (
 
 // Stop leaves in order: the total of every profile is set to 0, executors are told to stop (those that have not
 // registered are killed through the master), their end is awaited, the application is unregistered. It returns what
-// could not be confirmed within Timers.Leave and the deadline of ctx. The App is closed afterwards in any case.
+// could not be confirmed within Timers.Leave and the deadline of ctx; what has not ended by then is killed by the master,
+// which an unregistration makes do so. The App is closed afterwards in any case.
 func (a *App) Stop(ctx context.Context) error {
 	defer a.Close()
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timers.Leave)
@@ -29,12 +31,16 @@ func (a *App) Stop(ctx context.Context) error {
 		return nil // nothing is registered (any more)
 	}
 	a.log.Info("leaving", "id", id)
+	// The last part of the time is for the unregistration: the master then kills what has not ended.
+	end, _ := ctx.Deadline()
+	stopping, cancelStopping := context.WithTimeout(ctx, time.Until(end)*3/4)
+	defer cancelStopping()
 	var errs []error
 	// First, or the master replaces every executor that stops.
-	if err := a.RequestExecutors(ctx, totals); err != nil {
+	if err := a.RequestExecutors(stopping, totals); err != nil {
 		errs = append(errs, fmt.Errorf("app: executors could not be given up: %w", err))
 	}
-	if err := a.stopExecutors(ctx); err != nil {
+	if err := a.stopExecutors(stopping); err != nil {
 		errs = append(errs, err)
 	}
 	if err := a.unregister(ctx); err != nil {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,44 @@ func TestStopSaysWhatItCouldNotConfirm(t *testing.T) {
 		}
 	}
 	<-x.done // its driver is gone
+}
+
+// An executor that ignores StopExecutor does not keep the application from being unregistered: the master kills it.
+func TestStopUnregistersInAnyCase(t *testing.T) {
+	m := newMaster(t, sparkmsg.FamilyB)
+	a := startApp(t, func(c *Config) { c.Timers.Leave = 400 * time.Millisecond }, m)
+	m.grant(a, 0, "127.0.0.1:1")
+	x := dialExecutor(t, a)
+	if err := x.register(a, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Stop(within(t)); err == nil || !strings.HasPrefix(err.Error(), "app: executors [0] have not ended") {
+		t.Error(err)
+	}
+	if len(m.seen("UnregisterApplication")) != 1 {
+		t.Error("not unregistered")
+	}
+}
+
+func TestDecommissionedWorkerTakesItsExecutors(t *testing.T) {
+	m := newMaster(t, sparkmsg.FamilyE)
+	a := startApp(t, nil, m)
+	m.grant(a, 0, "127.0.0.1:1")
+	x := dialExecutor(t, a)
+	if err := x.register(a, 0); err != nil {
+		t.Fatal(err)
+	}
+	m.push(a, &sparkmsg.ExecutorUpdated{ID: 0, State: sparkmsg.ExecutorDecommissioned})
+	eventually(t, "executor told", func() bool { return x.got("DecommissionExecutor") })
+	if answer, err := x.ask("CoarseGrainedScheduler", &sparkmsg.ExecutorDecommissioning{ExecutorID: "0"}); err != nil || !answer.(*sparkmsg.Boolean).Value {
+		t.Errorf("%v, %v", answer, err)
+	}
+	x.close()
+	m.end(a, 0, sparkmsg.ExecutorExited, 0)
+	list := waitExecutors(t, a, func(l []Executor) bool { return !l[0].Ended.IsZero() })
+	if list[0].Failure != nil {
+		t.Errorf("%+v", list[0].Failure)
+	}
 }
 
 func TestSlowCallbackLosesEventsNotMemory(t *testing.T) {

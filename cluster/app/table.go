@@ -121,6 +121,9 @@ func (a *App) onUpdated(m *sparkmsg.ExecutorUpdated) {
 	case sparkmsg.ExecutorDecommissioned:
 		e.Stopping = true
 		a.log.Info("executor is decommissioned with its worker", "executor", e.ID)
+		if e.conn != nil {
+			e.conn.Push(executorEndpoint, a.cfg.Family, &sparkmsg.DecommissionExecutor{})
+		}
 	}
 	if !m.State.Finished() {
 		return
