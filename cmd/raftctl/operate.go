@@ -50,15 +50,11 @@ func (a *app) killCommand() *cobra.Command {
 	kill := &cobra.Command{Use: "kill", Short: "End an application or a driver",
 		Args: cobra.ArbitraryArgs, RunE: unknownCommand("name what to kill: kill app ID, or kill driver ID"),
 		SuggestionsMinimumDistance: suggestionDistance}
-	for _, kind := range []struct{ name, short string }{
-		{webui.KindApp, "End an application as KILLED; its driver is told, its executors are killed"},
-		{webui.KindDriver, "End a driver in cluster mode; a supervised one is not started again"},
-	} {
-		var f changeFlags
-		cmd := a.verbWith(kind.name, "ID", kind.short, func(ctx context.Context, id string) error { return a.kill(ctx, kind.name, id, f) })
-		f.register(cmd)
-		kill.AddCommand(cmd)
-	}
+	var f changeFlags
+	cmd := a.verbWith(webui.KindApp, "ID", "End an application as KILLED; its driver is told, its executors are killed",
+		func(ctx context.Context, id string) error { return a.kill(ctx, webui.KindApp, id, f) })
+	f.register(cmd)
+	kill.AddCommand(cmd, a.killDriverCommand())
 	return kill
 }
 

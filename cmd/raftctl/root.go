@@ -72,7 +72,7 @@ func newRoot(t terminal) *cobra.Command {
 		a.verb("workers", "List the workers", a.workers),
 		a.verb("apps", "List the applications", a.apps),
 		a.verb("drivers", "List the drivers in cluster mode", a.drivers),
-		a.verbWith("driver-status", "ID", "Show one driver", a.driverStatus),
+		a.driverStatusCommand(), a.submitCommand(), a.canaryCommand(),
 		a.verbWith("why-waiting", "ID", "Say what an application or a driver waits for", a.whyWaiting),
 		a.killCommand(), a.drainCommand(true), a.drainCommand(false), a.decommissionCommand(), a.clearCommand(), a.compatCommand(),
 		a.executorsCommand(), a.transferCommand(), a.eventsCommand(), a.loadCommand(),
