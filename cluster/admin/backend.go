@@ -54,6 +54,7 @@ func (b *Backend) Status() webui.Status {
 	ns, view := b.node.Status(), b.node.View()
 	st := b.brief(ns)
 	st.SnapshotIndex, st.LogBytes, st.SnapshotBytes, st.DiskFreeBytes = ns.SnapshotIndex, ns.LogBytes, ns.SnapshotBytes, ns.DiskFreeBytes
+	st.UncoveredBytes = ns.UncoveredBytes
 	st.StateIndex, st.StateDigest = view.Index(), view.Digest().String()
 	st.Counts = counts(view)
 	st.LeaderChanges = b.leaderChanges(view, ns)

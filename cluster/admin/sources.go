@@ -39,6 +39,7 @@ type NodeStatus struct {
 	CommitIndex, AppliedIndex, LastLogIndex uint64
 	SnapshotIndex                           uint64
 	LogBytes, SnapshotBytes, DiskFreeBytes  int64
+	UncoveredBytes                          int64
 	Transferring                            bool
 	// Stalled: this leader has entries that do not commit for too long.
 	Stalled bool

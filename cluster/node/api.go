@@ -51,6 +51,9 @@ type Config struct {
 	SnapshotThreshold uint64
 	SnapshotInterval  time.Duration
 	TrailingLogs      uint64
+	// SnapshotBytes of entries since the last snapshot call for a new one, too (default 256 MiB); of the log at most
+	// TrailingBytes stay behind it (default 128 MiB). Both are counted to about a MiB.
+	SnapshotBytes, TrailingBytes int64
 	// MaxInflight bounds proposals that are not yet decided (default 8192).
 	MaxInflight int
 	// DigestInterval is how often a leader has the replicas' digests compared (default 1 min; negative: never). An idle
@@ -161,6 +164,8 @@ type Status struct {
 	Peers []Peer
 	// LogBytes and SnapshotBytes are sizes on disk; DiskFreeBytes is what is left on the file system.
 	LogBytes, SnapshotBytes, DiskFreeBytes int64
+	// UncoveredBytes are those of the entries behind the last snapshot, to about a MiB.
+	UncoveredBytes int64
 	// Stalled: this node leads, but has not got an entry committed for some seconds, although there are some.
 	Stalled bool
 	// Alarms are conditions that need a human: storage errors, digests that differ, lists that differ.

@@ -18,6 +18,8 @@ const (
 	defaultSnapshotThreshold = 8192
 	defaultSnapshotInterval  = 30 * time.Second
 	defaultTrailingLogs      = 10240
+	defaultSnapshotBytes     = 256 << 20
+	defaultTrailingBytes     = 128 << 20
 	defaultMaxInflight       = 8192
 	defaultDigestInterval    = time.Minute
 
@@ -29,6 +31,8 @@ const (
 	minRPCTimeout = 2 * time.Second
 	// rankDelay keeps two followers from campaigning at once after the same failure.
 	rankDelay = 50 * time.Millisecond
+	// snapshotPause is the least time between two snapshots that the bytes of the log call for.
+	snapshotPause = 5 * time.Second
 	// lowDiskBytes of free space raise an alarm.
 	lowDiskBytes = 256 << 20
 )
@@ -68,6 +72,8 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.SnapshotThreshold, defaultSnapshotThreshold)
 	setDefault(&c.SnapshotInterval, defaultSnapshotInterval)
 	setDefault(&c.TrailingLogs, defaultTrailingLogs)
+	setDefault(&c.SnapshotBytes, defaultSnapshotBytes)
+	setDefault(&c.TrailingBytes, defaultTrailingBytes)
 	setDefault(&c.MaxInflight, defaultMaxInflight)
 	setDefault(&c.DigestInterval, defaultDigestInterval)
 	if c.BootTime == nil {
@@ -79,7 +85,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-func setDefault[T int | uint64 | time.Duration](p *T, value T) {
+func setDefault[T int | int64 | uint64 | time.Duration](p *T, value T) {
 	if *p == 0 {
 		*p = value
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"raftmaster/cluster/raftstore"
+	"raftmaster/fsm"
 	"raftmaster/transport/raftnet"
 )
 
@@ -302,6 +303,33 @@ func TestAFullDiskMovesTheLeadership(t *testing.T) {
 	c.propose()
 	c.converge()
 	eventually(t, "the end of the alarm", func() bool { return !strings.Contains(fmt.Sprint(l.node.Status().Alarms), "cannot be written") })
+}
+
+// Entries are counted by their bytes as well: a few large ones call for a snapshot, and do not stay behind it.
+func TestTheLogIsBoundedInBytes(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	c := startAll(t, 3, func(cfg *Config) { cfg.SnapshotBytes, cfg.TrailingBytes = 3<<20, 2<<20 })
+	for range 8 {
+		l, ids := c.leader(), []string{}
+		for range 100 {
+			cmd := command().(fsm.RegisterWorker)
+			cmd.WebUIURL = strings.Repeat("x", 8000)
+			ids = append(ids, cmd.Header().RequestID)
+			l.node.Propose(cmd)
+		}
+		for _, id := range ids {
+			eventually(t, "the outcome", func() bool { return l.has(id) || l.failure(id) != nil })
+		}
+	}
+	for _, m := range c.members {
+		eventually(t, "a snapshot and a short log on "+m.addr, func() bool {
+			st := m.node.Status()
+			return st.SnapshotIndex > 0 && st.FirstLogIndex > 1 && st.UncoveredBytes <= 5<<20 && m.node.store.BytesAfter(0) <= max(st.UncoveredBytes, 2<<20)
+		})
+	}
+	c.propose()
+	c.converge()
 }
 
 func TestDataOfAnotherProcessIsNotOpened(t *testing.T) {

@@ -45,6 +45,7 @@ type Node struct {
 	transferTo   atomic.Pointer[string] // node id of the target while raft's transfer runs
 	voteTerm     atomic.Uint64          // highest term for which somebody has asked for a vote
 	flagStuck    stuckFlag
+	snapshotting atomic.Bool   // a snapshot that boundLog wants is being taken
 	placed       chan struct{} // closed when takePlace allows to lead
 	calls        atomic.Int32  // being answered
 
@@ -187,10 +188,11 @@ func (n *Node) SetURLs(web, rest string) {
 	n.broadcastInfo()
 }
 
-// housekeeping does what is due now and then: the disk probe, and on the leader, addresses that have moved.
+// housekeeping does what is due now and then: the disk probe, the bounds of the log in bytes, and on the leader, addresses that have moved.
 func (n *Node) housekeeping() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var wanted time.Time // the last time that boundLog wanted a snapshot
 	for {
 		select {
 		case <-n.ctx.Done():
@@ -202,6 +204,7 @@ func (n *Node) housekeeping() {
 		} else {
 			n.alarms.clear("storage")
 		}
+		wanted = n.boundLog(wanted)
 		n.watchConfiguration()
 		n.updateAddresses()
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -26,6 +27,27 @@ func (n *Node) TakeSnapshot(ctx context.Context) (SnapshotInfo, error) {
 		return SnapshotInfo{}, errors.New("there is nothing to take a snapshot of yet")
 	}
 	return SnapshotInfo{ID: meta.ID, Index: meta.Index, Term: meta.Term, Size: meta.Size}, nil
+}
+
+// boundLog keeps the log from growing in bytes where raft counts entries: entries of hundreds of KiB would have it grow to
+// many GiB. It is called by housekeeping, with what it returned before.
+func (n *Node) boundLog(wanted time.Time) time.Time {
+	in := n.inst.Load()
+	covered := stat(in.raft.Stats(), "last_snapshot_index")
+	if err := n.store.TrimTo(n.cfg.TrailingBytes, covered); err != nil && n.noise.allow("trim") {
+		n.log.Warn("the log cannot be trimmed", "error", err)
+	}
+	if n.store.BytesAfter(covered) <= n.cfg.SnapshotBytes || time.Since(wanted) < snapshotPause || n.snapshotting.Swap(true) {
+		return wanted
+	}
+	n.spawn(func() {
+		defer n.snapshotting.Store(false)
+		n.log.Info("taking a snapshot: the log has become long in bytes", "bytes", n.store.BytesAfter(covered), "behind", covered)
+		if err := in.raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+			n.log.Warn("no snapshot was taken", "error", err) // the reason is an alarm, too: see watchHealth
+		}
+	})
+	return time.Now()
 }
 
 // WriteSnapshot writes the state as of now, in fsm's snapshot format, which has its own checksum.

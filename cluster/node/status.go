@@ -127,6 +127,7 @@ func (n *Node) diskStatus(st *Status) {
 	if st.FirstLogIndex, _, err = n.store.Bounds(); err != nil {
 		st.Alarms = append(st.Alarms, "the log cannot be read: "+err.Error())
 	}
+	st.UncoveredBytes = n.store.BytesAfter(st.SnapshotIndex)
 	if st.LogBytes, st.SnapshotBytes, err = n.store.Sizes(); err != nil {
 		st.Alarms = append(st.Alarms, "the data directory cannot be read: "+err.Error())
 	}

@@ -16,7 +16,7 @@ import (
 var journalFiles = [2]string{"journal-0", "journal-1"}
 
 // journalSize is the size of each file in bytes.
-const journalSize = 8 << 20
+const journalSize = 4 << 20
 
 // disk is what a journal needs of a file system; tests put failures in its place.
 type disk interface {

@@ -55,9 +55,11 @@ type Status struct {
 	// Sizes on disk, and what is left on the file system of the data directory.
 	LogBytes      int64 `json:"log_bytes"`
 	SnapshotBytes int64 `json:"snapshot_bytes"`
-	DiskFreeBytes int64 `json:"disk_free_bytes"`
-	StartedMillis int64 `json:"started_millis"`
-	NowMillis     int64 `json:"now_millis"`
+	// UncoveredBytes are those of the log entries behind the last snapshot.
+	UncoveredBytes int64 `json:"log_uncovered_bytes"`
+	DiskFreeBytes  int64 `json:"disk_free_bytes"`
+	StartedMillis  int64 `json:"started_millis"`
+	NowMillis      int64 `json:"now_millis"`
 	// Transferring: leadership is being handed over.
 	Transferring bool `json:"transferring"`
 	// Leader is nil when this node knows none.
