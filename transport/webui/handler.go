@@ -95,6 +95,7 @@ func (h *Handler) routes() {
 	h.mux.HandleFunc("/v1/events", h.get(h.serveEvents))
 	h.memberRoutes()
 	h.operationRoutes()
+	h.drillRoutes()
 	h.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		h.writeError(w, r, http.StatusNotFound, &Error{Code: CodeNotFound, Message: "no such call: " + r.URL.Path})
 	})

@@ -48,6 +48,8 @@ type Options struct {
 	// Leadership and Operations may be nil; what they do is then answered with 501.
 	Leadership Leadership
 	Operations Operations
+	// Drills makes faults on purpose; nil (the rule) leaves /v1/drill out.
+	Drills Drills
 	// Details may be nil; the pages and calls about one thing are then answered with 404.
 	Details Details
 	// Metrics is gathered by /metrics; nil leaves the route out.
