@@ -243,6 +243,22 @@ func TestCleanerPaces(t *testing.T) {
 	}
 }
 
+// TestWalkOpensNoLink: a link that takes a directory's place between look and step.
+func TestWalkOpensNoLink(t *testing.T) {
+	work := t.TempDir()
+	if err := os.Symlink("/", filepath.Join(work, "link")); err != nil {
+		t.Fatal(err)
+	}
+	handle, err := os.Open(work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handle.Close()
+	if dir, err := openDir(handle, "link"); err == nil {
+		t.Errorf("opened %s", dir.Name())
+	}
+}
+
 func TestCleanerDepthAndOtherFileSystems(t *testing.T) {
 	work := t.TempDir()
 	deep := filepath.Join(old(t, work, "app-1"), strings.Repeat("d/", maxDepth+2))

@@ -227,6 +227,24 @@ func TestFetchOnAFullDisk(t *testing.T) {
 	onlyEntries(t, dir)
 }
 
+// TestFetchKeepsTheReserve: the free space is looked at again while a file without a length comes in.
+func TestFetchKeepsTheReserve(t *testing.T) {
+	dir := tmpfs(t, "size=40m")
+	base := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.(http.Flusher).Flush()
+		for block := make([]byte, 1<<20); r.Context().Err() == nil; {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	})
+	_, err := FetchOptions{Reserve: 20 << 20}.Fetch(context.Background(), base+"/a.jar", dir)
+	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "must stay free") {
+		t.Errorf("reserve: %v", err)
+	}
+	onlyEntries(t, dir)
+}
+
 // TestFetchResumes breaks every connection after some bytes.
 func TestFetchResumes(t *testing.T) {
 	content := strings.Repeat("abcdefghij", 50_000)
