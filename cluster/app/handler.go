@@ -54,7 +54,7 @@ func (h handler) fromMaster(c *sparkrpc.Conn, msg sparkmsg.Message) {
 	case *sparkmsg.ExecutorUpdated:
 		a.onUpdated(m)
 	case *sparkmsg.WorkerRemoved:
-		a.log.Info("master lost a worker", "worker", m.ID, "host", m.Host, "reason", m.Message)
+		a.log.Info("master lost a worker", "worker_id", m.ID, "host", m.Host, "reason", m.Message)
 		a.mu.Lock()
 		a.eventLocked(Event{Kind: EventWorkerRemoved, Executor: -1, Text: m.ID + ": " + m.Message})
 		a.mu.Unlock()
@@ -114,7 +114,7 @@ func (a *App) answer(c *sparkrpc.Conn, in sparkrpc.Inbound) (sparkmsg.Message, e
 			return nil, err
 		}
 		e.Stopping = true
-		a.log.Info("executor decommissions itself", "executor", e.ID)
+		a.log.Info("executor decommissions itself", "executor_id", e.ID)
 		return &sparkmsg.Boolean{Value: true}, nil
 	}
 	return nil, errUnsupported
@@ -221,7 +221,7 @@ func (a *App) onRegisterExecutorLocked(c *sparkrpc.Conn, m *sparkmsg.RegisterExe
 	a.conns[c.ID()] = e
 	c.SetTrusted()
 	a.fixConfigAskLocked(e, c.RemoteHost())
-	a.log.Info("executor registered", "executor", id, "host", e.Host, "remote", c.RemoteHost(), "cores", e.Cores)
+	a.log.Info("executor registered", "executor_id", id, "host", e.Host, "remote", c.RemoteHost(), "cores", e.Cores)
 	a.stepLocked(e, StepRegistered)
 	return &sparkmsg.Boolean{Value: true}, nil
 }
@@ -260,7 +260,7 @@ func (a *App) onRemoveLocked(c *sparkrpc.Conn, m *sparkmsg.RemoveExecutor) {
 	if e.lastWords == "" {
 		e.lastWords = clip(m.ReasonClass)
 	}
-	a.log.Info("executor asks to be removed", "executor", e.ID, "reason", e.lastWords)
+	a.log.Info("executor asks to be removed", "executor_id", e.ID, "reason", e.lastWords)
 	a.pushStopLocked(e)
 }
 

@@ -105,7 +105,7 @@ func (a *App) onRegistered(c *sparkrpc.Conn, m *sparkmsg.RegisteredApplication) 
 		return
 	}
 	if a.id != "" && m.AppID != a.id {
-		a.log.Warn("a master registered the application a second time: unregistering that", "id", m.AppID, "kept", a.id,
+		a.log.Warn("a master registered the application a second time: unregistering that", "app_id", m.AppID, "kept", a.id,
 			"master", *m.Master.Address)
 		a.ep.Send(*m.Master.Address, masterEndpoint, a.cfg.Family, &sparkmsg.UnregisterApplication{AppID: m.AppID})
 		return
@@ -114,7 +114,7 @@ func (a *App) onRegistered(c *sparkrpc.Conn, m *sparkmsg.RegisteredApplication) 
 	a.id = m.AppID
 	a.setMasterLocked(c, *m.Master.Address)
 	if first {
-		a.log.Info("application registered", "id", a.id, "master", a.master)
+		a.log.Info("application registered", "app_id", a.id, "master", a.master)
 		a.eventLocked(Event{Kind: EventRegistered, Executor: -1, Text: a.id})
 	}
 	a.changeLocked()
@@ -138,7 +138,7 @@ func (a *App) onMasterChanged(c *sparkrpc.Conn, m *sparkmsg.MasterChanged) {
 		return
 	}
 	a.setMasterLocked(c, *m.Master.Address)
-	a.log.Info("master has changed", "master", a.master, "id", a.id)
+	a.log.Info("master has changed", "master", a.master, "app_id", a.id)
 	a.ep.Send(a.master, masterEndpoint, a.cfg.Family, &sparkmsg.MasterChangeAcknowledged{AppID: a.id})
 	a.eventLocked(Event{Kind: EventMasterChanged, Executor: -1})
 	a.changeLocked()
@@ -151,7 +151,7 @@ func (a *App) onMasterLostLocked() {
 		return
 	}
 	a.masterUp = false
-	a.log.Warn("connection to the master lost: waiting for a new leader", "master", a.master, "id", a.id)
+	a.log.Warn("connection to the master lost: waiting for a new leader", "master", a.master, "app_id", a.id)
 	a.eventLocked(Event{Kind: EventMasterLost, Executor: -1})
 	a.changeLocked()
 }
@@ -159,6 +159,6 @@ func (a *App) onMasterLostLocked() {
 func (a *App) onRemoved(m *sparkmsg.ApplicationRemoved) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.log.Error("master removed the application", "id", a.id, "state", m.Message)
+	a.log.Error("master removed the application", "app_id", a.id, "state", m.Message)
 	a.endLocked(fmt.Errorf("%w: master removed it: %s", ErrEnded, m.Message))
 }

@@ -30,7 +30,7 @@ func (a *App) Stop(ctx context.Context) error {
 	if id == "" || ended != nil {
 		return nil // nothing is registered (any more)
 	}
-	a.log.Info("leaving", "id", id)
+	a.log.Info("leaving", "app_id", id)
 	// The last part of the time is for the unregistration: the master then kills what has not ended.
 	end, _ := ctx.Deadline()
 	stopping, cancelStopping := context.WithTimeout(ctx, time.Until(end)*3/4)
@@ -47,7 +47,7 @@ func (a *App) Stop(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	if len(errs) == 0 {
-		a.log.Info("application unregistered", "id", id)
+		a.log.Info("application unregistered", "app_id", id)
 	}
 	return errors.Join(errs...)
 }

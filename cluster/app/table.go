@@ -43,7 +43,7 @@ func (a *App) recordLocked(id int32) *executor {
 		return e
 	}
 	if a.live >= a.cfg.Limits.Executors {
-		a.log.Warn("too many executors: one is not followed", "executor", id, "limit", a.cfg.Limits.Executors)
+		a.log.Warn("too many executors: one is not followed", "executor_id", id, "limit", a.cfg.Limits.Executors)
 		return nil
 	}
 	e := &executor{Executor: Executor{ID: id}}
@@ -58,7 +58,7 @@ func (a *App) stepLocked(e *executor, s Step) {
 		return
 	}
 	e.Times[s] = time.Now()
-	a.log.Debug("executor step", "executor", e.ID, "step", s, "worker", e.WorkerID)
+	a.log.Debug("executor step", "executor_id", e.ID, "step", s, "worker_id", e.WorkerID)
 	a.eventLocked(Event{Kind: EventExecutorStep, Executor: e.ID, Step: s})
 	a.changeLocked()
 }
@@ -99,7 +99,7 @@ func (a *App) onAdded(m *sparkmsg.ExecutorAdded) {
 		return
 	}
 	e.WorkerID, e.WorkerAddr, e.Cores, e.MemoryMB = m.WorkerID, m.HostPort, m.Cores, m.Memory
-	a.log.Info("executor granted", "executor", m.ID, "worker", m.WorkerID, "cores", m.Cores, "memory_mb", m.Memory)
+	a.log.Info("executor granted", "executor_id", m.ID, "worker_id", m.WorkerID, "cores", m.Cores, "memory_mb", m.Memory)
 	a.stepLocked(e, StepGranted)
 }
 
@@ -120,7 +120,7 @@ func (a *App) onUpdated(m *sparkmsg.ExecutorUpdated) {
 		a.stepLocked(e, StepRunning)
 	case sparkmsg.ExecutorDecommissioned:
 		e.Stopping = true
-		a.log.Info("executor is decommissioned with its worker", "executor", e.ID)
+		a.log.Info("executor is decommissioned with its worker", "executor_id", e.ID)
 		if e.conn != nil {
 			e.conn.Push(executorEndpoint, a.cfg.Family, &sparkmsg.DecommissionExecutor{})
 		}
@@ -175,9 +175,9 @@ func (a *App) finishLocked(e *executor, reason string) {
 		a.gone = a.gone[1:]
 	}
 	if e.Failure != nil {
-		a.log.Warn("executor failed", "executor", e.ID, "worker", e.WorkerID, "before", e.Failure.Step, "reason", reason)
+		a.log.Warn("executor failed", "executor_id", e.ID, "worker_id", e.WorkerID, "before", e.Failure.Step, "reason", reason)
 	} else {
-		a.log.Info("executor ended", "executor", e.ID, "worker", e.WorkerID, "reason", reason)
+		a.log.Info("executor ended", "executor_id", e.ID, "worker_id", e.WorkerID, "reason", reason)
 	}
 	a.eventLocked(Event{Kind: EventExecutorEnded, Executor: e.ID, Step: e.Next(), Text: reason})
 	a.changeLocked()
@@ -190,7 +190,7 @@ func (a *App) onExecutorClosedLocked(e *executor) {
 	if !e.Ended.IsZero() {
 		return
 	}
-	a.log.Debug("connection of an executor ended", "executor", e.ID, "stopping", e.Stopping)
+	a.log.Debug("connection of an executor ended", "executor_id", e.ID, "stopping", e.Stopping)
 	if e.killed {
 		a.finishKilledLocked(e)
 		return
