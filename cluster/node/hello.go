@@ -77,7 +77,7 @@ func refusal(mine, theirs raftnet.Hello) string {
 
 // handleConn serves one incoming internal connection.
 func (n *Node) handleConn(nc net.Conn) {
-	c := &quotaConn{Conn: nc, all: n.quotas}
+	c := &quotaConn{Conn: n.cfg.Net.Valve.Wrap(nc), all: n.quotas}
 	if !n.addConn(c) {
 		return
 	}

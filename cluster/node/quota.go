@@ -71,6 +71,9 @@ type quotaConn struct {
 	member bool // of raft's configuration, as far as the claimed node id tells
 }
 
+// NetConn is the connection below.
+func (c *quotaConn) NetConn() net.Conn { return c.Conn }
+
 // Close closes the connection and gives its place back.
 func (c *quotaConn) Close() error {
 	c.all.mu.Lock()

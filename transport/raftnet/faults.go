@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Faults are seams for tests. They work on whole connections and on single RPCs; nil functions do nothing. They may be
+// Faults are seams for tests, and Valve is one for drills, too. They work on whole connections and on single RPCs; nil functions do nothing. They may be
 // called from many goroutines.
 type Faults struct {
 	// Dial runs before each dial; an error stands for its failure.
@@ -16,4 +16,6 @@ type Faults struct {
 	Deliver func(to, kind string) error
 	// DialTimeout replaces the time-out of dials when positive.
 	DialTimeout time.Duration
+	// Valve, when set, holds back the connections with chosen masters.
+	Valve *Valve
 }

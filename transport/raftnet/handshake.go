@@ -152,16 +152,21 @@ func Dial(ctx context.Context, address string, mine Hello, faults Faults) (net.C
 			return nil, Hello{}, err
 		}
 	}
+	if err := faults.Valve.WaitDial(ctx, address); err != nil {
+		return nil, Hello{}, err
+	}
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, Hello{}, err
 	}
+	c = faults.Valve.Wrap(c, address)
 	theirs, err := exchange(ctx, c, mine)
 	if err != nil {
 		_ = c.Close() // the exchange's error says more
 		return nil, theirs, fmt.Errorf("%s connection to %s: %w", mine.Kind, address, err)
 	}
+	nameConn(c, theirs.NodeID, theirs.Address, address)
 	return c, theirs, nil
 }
 
@@ -199,6 +204,7 @@ func Accept(c net.Conn, judge func(Hello) Hello) (Hello, error) {
 	if err != nil {
 		return Hello{}, err
 	}
+	nameConn(c, theirs.NodeID, theirs.Address)
 	mine := judge(theirs)
 	mine.Kind = theirs.Kind
 	if _, err := c.Write(AppendHello(nil, mine)); err != nil {
