@@ -40,7 +40,7 @@ type Inbound struct {
 	Families sparkmsg.FamilySet // what all messages of this connection up to this one leave possible
 }
 
-// Handler receives what peers send. For one connection it is called on that connection's reader goroutine, in arrival
+// Handler receives what peers send. For one connection it is called on one goroutine at a time, its reader, in arrival
 // order; for different connections concurrently. A Handler that blocks holds up the connection of that message only.
 // It must not call Endpoint.Close.
 type Handler interface {

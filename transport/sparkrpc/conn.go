@@ -13,23 +13,29 @@ import (
 type Conn struct {
 	e        *Endpoint
 	id       uint64
-	raw      net.Conn // what was accepted or dialled
-	nc       net.Conn // raw with the layers of Config.Wrap; set by handshake, used by the reader and the writer
-	host     string   // remote IP address
+	host     string // remote IP address
 	opened   time.Time
 	accepted bool
 	sender   frame.Address // the sender named last; reader goroutine only
 	last     *repeat       // the heartbeat that came last; reader goroutine only
+	settled  bool          // it came last of all; reader goroutine only
+	in       *connReader   // reader goroutine only
+	frames   *frame.Reader // on in
 	shortcut atomic.Pointer[shortcut]
-	sock     socket // output; set by handshake, writer goroutine only
 
 	trusted  atomic.Bool
 	closed   atomic.Bool
 	families atomic.Uint32 // sparkmsg.FamilySet; 0 until the first message was decoded
 	open     atomic.Int64  // requests of the peer that the Handler has not answered
 
+	// Set by handshake, rest and resume, under e.mu and while no writer runs. The reader and the writer use them.
+	raw  net.Conn // what was accepted or dialled; nil while the connection is idle
+	nc   net.Conn // raw with the layers of Config.Wrap; nil before handshake, and while the connection is idle
+	sock socket   // output; likewise
+
 	// Guarded by e.mu.
-	ready      bool // the layers are up: writers may run
+	idle       *idler // what waits for it when it has no reader goroutine
+	ready      bool   // the layers are up, and it is not idle: writers may run
 	detached   bool
 	peer       *peer          // nil until the connection is named
 	writing    bool           // a writer goroutine runs
@@ -80,10 +86,14 @@ func (c *Conn) Close(reason string) {
 	}
 	c.e.cfg.Log.Debug("closing connection", "conn", c.id, "remote", c.host, "reason", reason)
 	c.e.mu.Lock()
-	layers := c.nc
+	raw, layers := c.raw, c.nc
+	c.e.wakeLocked(c)
 	c.e.mu.Unlock()
-	err := c.raw.Close() // first, so that no layer waits to say goodbye
-	if layers != nil && layers != c.raw {
+	if raw == nil {
+		return // the goroutine that it gets now closes it
+	}
+	err := raw.Close() // first, so that no layer waits to say goodbye
+	if layers != nil && layers != raw {
 		_ = layers.Close() // releases what the layers hold; the socket is closed already
 	}
 	if err != nil {

@@ -84,7 +84,8 @@ func (e *Endpoint) dialPeer(p *peer, retry bool) {
 			c := e.newConnLocked(nc, remoteHost(nc))
 			c.SetTrusted() // a peer is dialled because it has registered
 			e.attachLocked(c, p)
-			e.spawnLocked(func() { e.run(c) })
+			e.wg.Add(1)
+			go e.run(c)
 			e.countConn(1)
 			nc = nil
 		}

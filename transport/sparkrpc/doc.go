@@ -16,9 +16,10 @@
 //     closes its connection; an object that cannot be decoded is dropped when one-way and answered with a failure when
 //     asked.
 //
-// Goroutines: one reader for each connection, which also runs the Handler; a writer only while a connection has
-// something to write; dialers only while something must be dialled. Close waits for all of them. One mutex guards the
-// tables and the queues; it is never held during I/O, encoding, Gate, or a call of the Handler or of an outcome.
+// Goroutines: one reader for each connection, which also runs the Handler, but none for a connection whose last message
+// was a heartbeat (on Linux, plain sockets only: idle_linux.go): one goroutine reads all of those. A writer only while a
+// connection has something to write; dialers only while something must be dialled. Close waits for all of them. One mutex
+// guards the tables and the queues; it is never held during I/O, encoding, Gate, or a call of the Handler or of an outcome.
 //
 // The facts about Spark's side come from org.apache.spark.rpc.netty (NettyRpcEnv, Outbox, Dispatcher,
 // RpcEndpointVerifier) and org.apache.spark.network (TransportRequestHandler, TransportResponseHandler).

@@ -19,8 +19,9 @@ type Endpoint struct {
 	handler Handler
 	ctx     context.Context // ends at Close; carries dials
 	cancel  context.CancelFunc
-	wg      sync.WaitGroup // readers of dialled connections, ServeConn callers, writers, dialers, probes, callbacks
+	wg      sync.WaitGroup // connections, writers, dialers, probes, callbacks
 	lines   *lineLimiter
+	idlers  idlers
 
 	partial atomic.Int64 // bytes of incomplete frames held by all readers
 	stats   counters
@@ -60,7 +61,8 @@ func New(cfg Config, h Handler) *Endpoint {
 // Self returns the advertised address.
 func (e *Endpoint) Self() frame.Address { return e.cfg.Self }
 
-// ServeConn takes over an accepted connection and returns when it is closed. It is the connection's reader goroutine.
+// ServeConn takes over an accepted connection. It is the connection's reader goroutine until the connection has ended, or
+// is idle for the first time: then it returns, nc is closed, and the connection lives on in the Endpoint.
 func (e *Endpoint) ServeConn(nc net.Conn) {
 	host := remoteHost(nc)
 	c, err := e.admit(nc, host)
@@ -70,20 +72,30 @@ func (e *Endpoint) ServeConn(nc net.Conn) {
 		}
 		return
 	}
-	defer e.wg.Done()
 	e.run(c)
 }
 
-// run prepares the socket, reads until the connection ends, and reports the end. The caller holds one count of e.wg.
+// run prepares the socket and serves the connection, which holds one count of e.wg until its end.
 func (e *Endpoint) run(c *Conn) {
 	if err := tuneSocket(c.raw, e.limits); err != nil {
 		e.cfg.Log.Debug("socket options not set", "conn", c.id, "remote", c.host, "error", err)
 	}
 	if err := c.handshake(); err != nil {
 		c.fail(fmt.Errorf("handshake: %w", err), true)
-	} else {
-		c.read()
+		e.end(c)
+		return
 	}
+	if err := c.begin(); err != nil {
+		_ = c.ended(err)
+		e.end(c)
+		return
+	}
+	c.serve()
+}
+
+// end reports the end of a connection whose reader has ended.
+func (e *Endpoint) end(c *Conn) {
+	defer e.wg.Done()
 	peer, last, quiet := e.detach(c)
 	if !quiet {
 		e.handler.Closed(c, peer, last)
@@ -173,6 +185,7 @@ func (e *Endpoint) Close() {
 	if e.closed {
 		e.mu.Unlock()
 		e.wg.Wait()
+		e.idlers.stop()
 		return
 	}
 	e.closed = true
@@ -194,6 +207,7 @@ func (e *Endpoint) Close() {
 		p.done(ProbeUnreachable)
 	}
 	e.wg.Wait()
+	e.idlers.stop()
 }
 
 // spawnLocked runs f on a goroutine that Close waits for; after Close it does nothing and returns false.

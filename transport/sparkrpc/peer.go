@@ -171,8 +171,12 @@ func (e *Endpoint) kickLocked(p *peer) {
 
 // kickConnLocked starts the writer of a connection that has something to write.
 func (e *Endpoint) kickConnLocked(c *Conn) {
-	if c.ready && !c.writing && c.hasWorkLocked() {
+	switch {
+	case !c.hasWorkLocked():
+	case c.ready && !c.writing:
 		c.writing = e.spawnLocked(c.write)
+	case !c.ready:
+		e.wakeLocked(c) // if it is idle; it comes back here
 	}
 }
 

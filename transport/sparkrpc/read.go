@@ -40,9 +40,8 @@ type connReader struct {
 
 // idleReader waits for input and only then takes a buffer.
 type idleReader interface {
-	// read waits until the socket is readable, takes a buffer from readBuffers and reads once into it. What taken says
-	// it has taken is not returned. taken must not block or use the socket.
-	read(taken func([]byte) bool) (*[readBufferSize]byte, int, error)
+	// read waits until the socket is readable, takes a buffer from readBuffers and reads once into it.
+	read() (*[readBufferSize]byte, int, error)
 }
 
 func newConnReader(c *Conn) *connReader {
@@ -59,7 +58,7 @@ func (r *connReader) wait() error {
 		return r.fill()
 	}
 	r.release()
-	buf, n, err := r.idle.read(r.c.taken)
+	buf, n, err := r.idle.read()
 	r.buf, r.r, r.w = buf, 0, n
 	if err != nil {
 		return err
@@ -91,12 +90,30 @@ func (r *connReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// gather returns the next n bytes, at most readBufferSize, without taking them; it waits for them within the deadline of
+// a frame.
+func (r *connReader) gather(n int) ([]byte, error) {
+	for r.w-r.r < n {
+		if err := r.deadline(); err != nil {
+			return nil, err
+		}
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
+	}
+	return r.buf[r.r : r.r+n], nil
+}
+
+// fill reads once, behind what is in the buffer.
 func (r *connReader) fill() error {
 	if r.buf == nil {
 		r.buf = readBuffers.Get().(*[readBufferSize]byte)
 	}
-	n, err := r.nc.Read(r.buf[:])
-	r.r, r.w = 0, n
+	if r.r > 0 {
+		r.r, r.w = 0, copy(r.buf[:], r.buf[r.r:r.w])
+	}
+	n, err := r.nc.Read(r.buf[r.w:])
+	r.w += n
 	if n > 0 {
 		return r.account(n) // an error comes again with the next read
 	}
@@ -141,6 +158,22 @@ func (r *connReader) endFrame() error {
 	return nil
 }
 
+// empty tells that nothing has been read of the next frame.
+func (r *connReader) empty() bool { return r.r == r.w }
+
+// rest lets go of the socket and the buffer.
+func (r *connReader) rest() {
+	r.release()
+	r.nc, r.idle = nil, nil
+}
+
+// resume goes on with the same connection in another form; buf[used:n] has been read already, without buf nothing.
+func (r *connReader) resume(nc net.Conn, buf *[readBufferSize]byte, used, n int) {
+	r.nc, r.idle = nc, newIdleReader(nc)
+	r.buf, r.r, r.w = buf, used, n
+	r.got = int64(n - used)
+}
+
 // release returns the buffer to the pool.
 func (r *connReader) release() {
 	if r.buf != nil {
@@ -149,53 +182,69 @@ func (r *connReader) release() {
 	}
 }
 
-// read runs until the connection ends. It closes the connection.
-func (c *Conn) read() {
-	r := newConnReader(c)
-	defer func() {
-		r.release()
-		c.e.partial.Add(-r.held)
-	}()
-	if c.accepted {
-		r.timed = true
-		if err := c.nc.SetReadDeadline(c.opened.Add(c.e.limits.FirstFrame)); err != nil {
-			c.ended(err)
-			return
-		}
+// begin prepares for the first frame.
+func (c *Conn) begin() error {
+	c.in = newConnReader(c)
+	c.frames = frame.NewReader(c.in)
+	if !c.accepted {
+		return nil
 	}
-	frames := frame.NewReader(r)
+	c.in.timed = true
+	return c.nc.SetReadDeadline(c.opened.Add(c.e.limits.FirstFrame))
+}
+
+// serve is the reader goroutine. It reads until the connection has ended or is idle.
+func (c *Conn) serve() {
 	for {
-		if err := r.wait(); err != nil {
-			c.ended(err)
-			return
-		}
-		if c.repeated(r) {
-			if err := r.endFrame(); err != nil {
-				c.ended(err)
+		if c.settled && c.in.empty() {
+			c.settled = false
+			if c.rest() {
 				return
 			}
-			continue
 		}
-		// After wait, so that a raised limit holds for a frame that began to arrive after SetTrusted.
-		if c.trusted.Load() {
-			frames.SetMaxFrame(c.e.limits.MaxTrustedFrame)
-		} else {
-			frames.SetMaxFrame(c.e.limits.MaxFrame)
-		}
-		f, err := frames.Next()
-		if err == nil {
-			err = r.endFrame()
-		}
-		if err != nil {
-			c.ended(err)
-			return
-		}
-		c.countIn()
-		if err := c.dispatch(f); err != nil {
-			c.fail(err, true)
-			return
+		if err := c.readFrame(); err != nil {
+			break
 		}
 	}
+	c.in.release()
+	c.e.partial.Add(-c.in.held)
+	c.e.end(c)
+}
+
+// readFrame reads one frame and handles it. After an error it has closed the connection.
+func (c *Conn) readFrame() error {
+	r := c.in
+	if err := r.wait(); err != nil {
+		return c.ended(err)
+	}
+	again, err := c.repeated(r)
+	if again {
+		err = r.endFrame()
+		c.settled = true
+	}
+	if again || err != nil {
+		return c.ended(err)
+	}
+	// After wait, so that a raised limit holds for a frame that began to arrive after SetTrusted.
+	if c.trusted.Load() {
+		c.frames.SetMaxFrame(c.e.limits.MaxTrustedFrame)
+	} else {
+		c.frames.SetMaxFrame(c.e.limits.MaxFrame)
+	}
+	f, err := c.frames.Next()
+	if err == nil {
+		err = r.endFrame()
+	}
+	if err != nil {
+		return c.ended(err)
+	}
+	c.countIn()
+	c.settled = false
+	if err := c.dispatch(f); err != nil {
+		c.fail(err, true)
+		return err
+	}
+	return nil
 }
 
 func (c *Conn) countIn() {
@@ -205,9 +254,10 @@ func (c *Conn) countIn() {
 	}
 }
 
-// ended closes the connection after a read error, and says whether the peer misbehaved.
-func (c *Conn) ended(err error) {
+// ended closes the connection after a read error, and says whether the peer misbehaved. It returns the error.
+func (c *Conn) ended(err error) error {
 	switch {
+	case err == nil:
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ETIMEDOUT):
 		c.fail(err, false)
@@ -216,4 +266,5 @@ func (c *Conn) ended(err error) {
 	default:
 		c.fail(err, true)
 	}
+	return err
 }

@@ -31,9 +31,14 @@ type shortcut struct {
 	take func() bool
 }
 
+// takes handles the remembered message if the shortcut is for it; false when the Handler has to.
+func (s *shortcut) takes(last *repeat) bool {
+	return s != nil && s.msg == last.in.Msg && s.take()
+}
+
 // OnRepeat lets take handle msg in place of the Handler when the same bytes come again on this connection, as long as it
-// returns true. msg is what the Handler was given for the first one. take runs on the reader goroutine, while the socket
-// is held: it must be quick, must not block and must not use the Conn.
+// returns true. msg is what the Handler was given for the first one. take runs in the order of the connection's messages,
+// on a goroutine that serves other connections too: it must be quick, must not block and must not use the Conn.
 func (c *Conn) OnRepeat(msg sparkmsg.Message, take func() bool) {
 	c.shortcut.Store(&shortcut{msg, take})
 }
@@ -43,6 +48,7 @@ func (c *Conn) remember(body []byte, in Inbound, own sparkmsg.FamilySet) {
 	if _, ok := in.Msg.(*sparkmsg.Heartbeat); !ok || len(body)+oneWayHead > readBufferSize {
 		return
 	}
+	c.settled = true
 	c.last = &repeat{size: len(body), sum: maphash.Bytes(repeatSeed, body), in: in, families: own}
 }
 
@@ -52,18 +58,27 @@ func (c *Conn) isRepeat(b []byte) bool {
 		binary.BigEndian.Uint32(b[9:]) == uint32(c.last.size) && maphash.Bytes(repeatSeed, b[oneWayHead:]) == c.last.sum
 }
 
-// repeated handles the next frame if the buffer holds all of it and it is the remembered one again; it reports whether
-// it did.
-func (c *Conn) repeated(r *connReader) bool {
+// repeated handles the next frame, of which a part has been read, if it is the remembered one again; it reports whether it
+// did. It waits only for what the frame has by its length.
+func (c *Conn) repeated(r *connReader) (bool, error) {
 	last := c.last
-	if last == nil || r.w-r.r < oneWayHead+last.size {
-		return false
+	if last == nil {
+		return false, nil
 	}
-	b := r.buf[r.r : r.r+oneWayHead+last.size]
-	if !c.isRepeat(b) {
-		return false
+	size := oneWayHead + last.size
+	b, err := r.gather(oneWayHead) // no frame is shorter
+	if err == nil && binary.BigEndian.Uint64(b) == uint64(size) {
+		b, err = r.gather(size)
+	}
+	if err != nil || len(b) != size || !c.isRepeat(b) {
+		return false, err
 	}
 	r.r += len(b)
+	if c.shortcut.Load().takes(last) {
+		c.narrow(last.families)
+		c.countIn()
+		return true, nil
+	}
 	in := last.in
 	if in.Sender != nil {
 		c.e.name(c, *in.Sender)
@@ -71,17 +86,19 @@ func (c *Conn) repeated(r *connReader) bool {
 	in.Families = c.narrow(last.families)
 	c.countIn()
 	c.e.handler.OneWay(c, in)
-	return true
+	return true, nil
 }
 
-// taken handles what has just been read from an idle socket if it is the remembered message, nothing else, and there is
-// a shortcut for it; it reports whether it did. It never blocks.
-func (c *Conn) taken(b []byte) bool {
+// taken handles the remembered message, as often as it is what has arrived while the connection was idle, until its
+// shortcut declines. It returns how much of b that was, and never blocks.
+func (c *Conn) taken(b []byte) (used int) {
 	last, short := c.last, c.shortcut.Load()
-	if last == nil || short == nil || short.msg != last.in.Msg || len(b) != oneWayHead+last.size || !c.isRepeat(b) || !short.take() {
-		return false
+	for size := oneWayHead + last.size; len(b)-used >= size; used += size {
+		if !c.isRepeat(b[used:used+size]) || !short.takes(last) {
+			break
+		}
+		c.narrow(last.families)
+		c.countIn()
 	}
-	c.narrow(last.families)
-	c.countIn()
-	return true
+	return used
 }

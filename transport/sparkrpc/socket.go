@@ -3,6 +3,8 @@ package sparkrpc
 import (
 	"errors"
 	"net"
+	"os"
+	"syscall"
 )
 
 // errGate says that the gate closed before all was written.
@@ -18,8 +20,8 @@ type socket interface {
 
 // newSocket returns the best output for a connection. exact tells that nc counts the bytes that left this process.
 func newSocket(nc net.Conn, exact bool) socket {
-	if tcp, ok := plainTCP(nc); ok {
-		if s := newRawSocket(tcp); s != nil {
+	if plain, ok := plainSocket(nc); ok {
+		if s := newRawSocket(plain); s != nil {
 			return s
 		}
 	}
@@ -43,6 +45,15 @@ func plainTCP(nc net.Conn) (*net.TCPConn, bool) {
 		return tcp, tcp != nil
 	}
 	return nil, false
+}
+
+// plainSocket returns the socket of a connection that adds nothing to it, see Plain.
+func plainSocket(nc net.Conn) (syscall.Conn, bool) {
+	if s, ok := nc.(idleSocket); ok {
+		return s, true
+	}
+	tcp, ok := plainTCP(nc)
+	return tcp, ok
 }
 
 // countedSocket writes whole batches to a connection that counts truly.
@@ -71,3 +82,9 @@ func (s framedSocket) write(buf []byte, ends []int, allowed func() bool) (int, e
 	}
 	return start, nil
 }
+
+// idleSocket is a TCP connection that was idle (see Conn.rest), again as a net.Conn.
+type idleSocket struct{ *os.File }
+
+func (idleSocket) LocalAddr() net.Addr  { return nil }
+func (idleSocket) RemoteAddr() net.Addr { return nil }

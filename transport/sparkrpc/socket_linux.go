@@ -15,8 +15,8 @@ import (
 // socket was full for a while.
 type rawSocket struct{ rc syscall.RawConn }
 
-func newRawSocket(tcp *net.TCPConn) socket {
-	rc, err := tcp.SyscallConn()
+func newRawSocket(plain syscall.Conn) socket {
+	rc, err := plain.SyscallConn()
 	if err != nil {
 		return nil
 	}
@@ -53,20 +53,19 @@ func (s rawSocket) write(buf []byte, _ []int, allowed func() bool) (n int, err e
 
 // rawIdleReader reads by system calls of its own, so that a waiting connection holds no buffer.
 type rawIdleReader struct {
-	rc    syscall.RawConn
-	buf   *[readBufferSize]byte
-	n     int
-	err   error
-	taken func([]byte) bool
-	try   func(fd uintptr) bool
+	rc  syscall.RawConn
+	buf *[readBufferSize]byte
+	n   int
+	err error
+	try func(fd uintptr) bool
 }
 
 func newIdleReader(nc net.Conn) idleReader {
-	tcp, ok := plainTCP(nc)
+	plain, ok := plainSocket(nc)
 	if !ok {
 		return nil
 	}
-	rc, err := tcp.SyscallConn()
+	rc, err := plain.SyscallConn()
 	if err != nil {
 		return nil
 	}
@@ -75,11 +74,11 @@ func newIdleReader(nc net.Conn) idleReader {
 	return r
 }
 
-// tryRead reads once, and once more after what was taken; false waits for more. Only a read that finds nothing allows to
-// wait: the end of the connection may have come together with the data, and no other event would tell of it.
+// tryRead reads once; false waits for more. Only a read that finds nothing allows to wait: the end of the connection may
+// have come together with data before it, and no other event would tell of it.
 func (r *rawIdleReader) tryRead(fd uintptr) bool {
 	buf := readBuffers.Get().(*[readBufferSize]byte)
-	for again := false; ; {
+	for {
 		n, err := unix.Read(int(fd), buf[:])
 		switch {
 		case err == unix.EINTR:
@@ -87,9 +86,6 @@ func (r *rawIdleReader) tryRead(fd uintptr) bool {
 		case err == unix.EAGAIN:
 			readBuffers.Put(buf)
 			return false
-		case n > 0 && !again && r.taken(buf[:n]):
-			again = true
-			continue
 		}
 		r.buf, r.n, r.err = buf, max(n, 0), nil
 		switch {
@@ -102,8 +98,8 @@ func (r *rawIdleReader) tryRead(fd uintptr) bool {
 	}
 }
 
-func (r *rawIdleReader) read(taken func([]byte) bool) (*[readBufferSize]byte, int, error) {
-	r.buf, r.n, r.err, r.taken = nil, 0, nil, taken
+func (r *rawIdleReader) read() (*[readBufferSize]byte, int, error) {
+	r.buf, r.n, r.err = nil, 0, nil
 	if err := r.rc.Read(r.try); err != nil {
 		return nil, 0, err
 	}

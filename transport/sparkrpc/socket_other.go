@@ -5,9 +5,10 @@ package sparkrpc
 import (
 	"errors"
 	"net"
+	"syscall"
 )
 
-func newRawSocket(*net.TCPConn) socket { return nil }
+func newRawSocket(syscall.Conn) socket { return nil }
 
 func newIdleReader(net.Conn) idleReader { return nil }
 

@@ -120,10 +120,13 @@ func (c *Conn) countOut(n int) {
 
 // hurry gives a write that may be stuck little more time.
 func (c *Conn) hurry() {
-	if c.closed.Load() {
+	c.e.mu.Lock()
+	nc := c.nc
+	c.e.mu.Unlock()
+	if c.closed.Load() || nc == nil {
 		return
 	}
-	if err := c.nc.SetWriteDeadline(time.Now().Add(hurryTime)); err != nil {
+	if err := nc.SetWriteDeadline(time.Now().Add(hurryTime)); err != nil {
 		c.e.cfg.Log.Debug("write deadline not set", "conn", c.id, "error", err)
 	}
 }
