@@ -95,6 +95,12 @@ func (v View) FleetVersion() uint64 { return v.state().fleet }
 // ClusterID is "" until InitCluster.
 func (v View) ClusterID() string { return v.state().globals.ClusterID }
 
+// Counters are the numbers of the next application and of the next driver; neither ever goes back.
+func (v View) Counters() (application, driver uint64) {
+	g := v.state().globals
+	return g.NextAppNumber, g.NextDriverNumber
+}
+
 // Settings are those of the last LeaderElected.
 func (v View) Settings() Settings { return v.state().globals.Settings }
 

@@ -41,7 +41,7 @@ type Config struct {
 	// Cluster lists every master as "host:port", in any order; Self is the element that is this node.
 	Cluster []string
 	Self    string
-	// DataDir holds raft.db, stable.db, snapshots/ and identity.json. It is created when missing.
+	// DataDir holds raft.db, its journal, stable.db, snapshots/ and identity.json. It is created when missing.
 	DataDir string
 	// FailoverTimeout is raft's heartbeat and election time-out and the leader's lease. Default 500 ms; at least 50 ms.
 	FailoverTimeout time.Duration
@@ -74,11 +74,21 @@ type Config struct {
 	OnEvent func(Event)
 	// Net are seams for tests: faults between nodes. The zero value is none.
 	Net raftnet.Faults
+	// Disk are the hooks of drills in the store of the log; the zero value is none.
+	Disk DiskHooks
 	// BootTime reads a clock that goes on while the process, or the machine, is paused (CLOCK_BOOTTIME); nil is the
 	// real one. Only differences count.
 	BootTime func() time.Duration
 
 	seams seams
+}
+
+// DiskHooks stand for faults of the disk. They may be called from several goroutines at once; nil functions do nothing.
+type DiskHooks struct {
+	// WriteFault runs before each write of the log and each snapshot; its error stands for the disk's.
+	WriteFault func() error
+	// BeforeSync runs before what costs a sync, entries and votes; a wait in it is a slow disk's.
+	BeforeSync func()
 }
 
 // Applied is one committed command and what it gave.

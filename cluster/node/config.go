@@ -85,6 +85,14 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+// writeFault is the one hook in front of all writes: that of a test, else that of a drill.
+func (c Config) writeFault() func() error {
+	if c.seams.writeFault != nil {
+		return c.seams.writeFault
+	}
+	return c.Disk.WriteFault
+}
+
 func setDefault[T int | int64 | uint64 | time.Duration](p *T, value T) {
 	if *p == 0 {
 		*p = value

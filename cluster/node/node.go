@@ -77,7 +77,7 @@ func Start(cfg Config, in *raftnet.Inbox, hooks Hooks) (*Node, error) {
 	if hooks.Applied == nil || hooks.ProposeFailed == nil || hooks.Restored == nil || hooks.Elected == nil || hooks.Deposed == nil {
 		return nil, errors.New("node: all hooks are required")
 	}
-	store, err := raftstore.Open(raftstore.Options{Dir: cfg.DataDir, Logger: cfg.Logger.Named("store"), WriteFault: cfg.seams.writeFault})
+	store, err := raftstore.Open(raftstore.Options{Dir: cfg.DataDir, Logger: cfg.Logger.Named("store"), WriteFault: cfg.writeFault(), BeforeSync: cfg.Disk.BeforeSync})
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,9 @@ func (l *logStore) DeleteRange(from, to uint64) error {
 // writing runs a write of the log and remembers whether the disk takes writes.
 func (s *Store) writing(write func() error) error {
 	var err error
+	if s.before != nil {
+		s.before()
+	}
 	if s.fault != nil {
 		err = s.fault()
 	}

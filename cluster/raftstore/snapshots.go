@@ -51,7 +51,14 @@ func (s *Store) ExpectInstall(index, term uint64) error {
 
 // Create implements raft.SnapshotStore.
 func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, ci uint64, t raft.Transport) (raft.SnapshotSink, error) {
-	sink, err := s.FileSnapshotStore.Create(version, index, term, c, ci, t)
+	var sink raft.SnapshotSink
+	var err error
+	if s.store.fault != nil {
+		err = s.store.fault()
+	}
+	if err == nil {
+		sink, err = s.FileSnapshotStore.Create(version, index, term, c, ci, t)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ours := s.installing == nil || *s.installing != (installation{index, term})

@@ -25,6 +25,8 @@ type stableStore struct {
 	path string
 	db   *bbolt.DB
 
+	before func() // each write; nil: nothing
+
 	mu       sync.Mutex
 	voteTerm []byte // the first half of a vote that is not on disk yet
 }
@@ -72,6 +74,9 @@ func (s *stableStore) fail(err error) error {
 
 // Set implements raft.StableStore.
 func (s *stableStore) Set(key, val []byte) error {
+	if s.before != nil {
+		s.before()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.db.Update(func(tx *bbolt.Tx) error {

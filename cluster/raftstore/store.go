@@ -43,6 +43,9 @@ type Options struct {
 	LockWait time.Duration
 	// WriteFault, when set, runs before each write of the log; its error stands for the disk's.
 	WriteFault func() error
+	// BeforeSync, when set, runs before each write of the log and of a vote, which each cost a sync; a wait in it is a slow
+	// disk's.
+	BeforeSync func()
 
 	disk        disk  // nil: the real one
 	journalSize int64 // of each file; 0: journalSize
@@ -53,6 +56,7 @@ type Store struct {
 	dir    string
 	logger hclog.Logger
 	fault  func() error
+	before func()
 
 	lock    *os.File
 	bolt    *raftboltdb.BoltStore
@@ -84,7 +88,7 @@ func Open(o Options) (*Store, error) {
 	if o.journalSize == 0 {
 		o.journalSize = journalSize
 	}
-	s := &Store{dir: o.Dir, logger: o.Logger, fault: o.WriteFault, lock: lock}
+	s := &Store{dir: o.Dir, logger: o.Logger, fault: o.WriteFault, before: o.BeforeSync, lock: lock}
 	if err := s.open(o); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -111,6 +115,7 @@ func (s *Store) open(o Options) error {
 	if err := s.stable.reserve(); err != nil {
 		return err
 	}
+	s.stable.before = s.before
 	if s.snaps, err = s.openSnapshots(); err != nil {
 		return err
 	}
