@@ -152,5 +152,7 @@ func diagnose(ctx context.Context, address string) string {
 	if bytes.HasPrefix(head, []byte("HTTP/1.1 400 ")) && bytes.Contains(head, []byte("text/plain")) {
 		return ""
 	}
-	return "it speaks HTTP: this is a web UI or REST port; the RPC gateway is the cluster port, 7077 by default"
+	return speaksHTTP + ": this is a web UI or REST port; the RPC gateway is the cluster port, 7077 by default"
 }
+
+const speaksHTTP = "it speaks HTTP"

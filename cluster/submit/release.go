@@ -60,7 +60,7 @@ func (e *ReleaseError) Error() string {
 var pageVersion = regexp.MustCompile(`<span class="version[^"]*"[^>]*>\s*([0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9.\-]*)\s*</span>`)
 
 // FindRelease finds out which release to play: the one of the workers where raftmaster leads, which serves several, and
-// that of Spark's own master. The error is a *ReleaseError or the context's.
+// that of Spark's own master. The error is a *ReleaseError, a *GatewayError or the context's.
 func FindRelease(ctx context.Context, s Sources) (Release, error) {
 	if s.Timeout == 0 {
 		s.Timeout = 5 * time.Second
@@ -124,18 +124,27 @@ func (f *finder) web(ctx context.Context) (Release, bool, error) {
 				State        string `json:"state"`
 				SparkVersion string `json:"spark_version"`
 				Family       string `json:"family"`
+				WebURL       string `json:"web_url"`
 			} `json:"workers"`
 		}
 		data, err := f.get(ctx, base+"/v1/workers")
 		if err == nil && json.Unmarshal(data, &v) == nil && v.Workers != nil {
 			f.ours = true
 			found := map[string]bool{}
+			pages := 0
 			for _, w := range *v.Workers {
 				version := w.SparkVersion
+				if w.State != "ALIVE" {
+					continue
+				}
+				if version == "" && w.WebURL != "" && pages < maxPages {
+					pages++
+					version, _ = f.page(ctx, w.WebURL) // else the family has to do
+				}
 				if version == "" {
 					version = familyRelease(w.Family)
 				}
-				if w.State == "ALIVE" && version != "" {
+				if version != "" {
 					found[version] = true
 				}
 			}
@@ -150,22 +159,47 @@ func (f *finder) web(ctx context.Context) (Release, bool, error) {
 			}
 			continue
 		}
-		page, err := f.get(ctx, base+"/")
-		if err != nil {
-			f.note("%s: %v", base, err)
-			continue
+		version, err := f.page(ctx, base)
+		if err == nil {
+			return Release{Version: version, From: "the page of " + base}, true, nil
 		}
-		if m := pageVersion.FindSubmatch(page); m != nil {
-			return Release{Version: string(m[1]), From: "the page of " + base}, true, nil
-		}
-		f.note("%s: its page names no release", base)
+		f.note("%s: %v", base, err)
 	}
 	return Release{}, false, nil
 }
 
-// familyRelease is a release of a family that is the only one possible: its description of a driver fits them all.
-func familyRelease(family string) string {
-	return map[string]string{"A": "3.3.0", "B": "3.5.0", "C": "4.0.0", "D": "4.1.0", "E": "4.3.0"}[family]
+// maxPages bounds the workers whose own pages are read.
+const maxPages = 16
+
+// page reads the release off a page of Spark.
+func (f *finder) page(ctx context.Context, base string) (string, error) {
+	data, err := f.get(ctx, strings.TrimRight(base, "/")+"/")
+	if err != nil {
+		return "", err
+	}
+	if m := pageVersion.FindSubmatch(data); m != nil {
+		return string(m[1]), nil
+	}
+	return "", errors.New("its page names no release")
+}
+
+// familyRelease is a release of the families that a worker can be of: in one Scala line a driver is described alike.
+func familyRelease(families string) string {
+	switch {
+	case families == "":
+		return ""
+	case families == "A":
+		return "3.3.0"
+	case strings.Trim(families, "AB") == "":
+		return "3.5.0"
+	case families == "C":
+		return "4.0.0"
+	case families == "E":
+		return "4.3.0"
+	case strings.Trim(families, "CDE") == "":
+		return "4.1.0"
+	}
+	return ""
 }
 
 // gateways asks REST servers for serverSparkVersion, and tries over RPC which line of Spark is understood.
@@ -198,7 +232,14 @@ func (f *finder) gateways(ctx context.Context) (Release, bool, error) {
 	case four:
 		return Release{Version: "4.1.0", From: "trying which messages the RPC gateway reads"}, true, nil
 	default:
-		f.note("RPC gateway: %v", errors.Join(err3, err4))
+		var wrong *GatewayError
+		if errors.As(err3, &wrong) && strings.Contains(wrong.Text, speaksHTTP) {
+			return Release{}, false, err3
+		}
+		if err3.Error() != err4.Error() {
+			err3 = errors.Join(err3, err4)
+		}
+		f.note("RPC gateway: %v", err3)
 	}
 	return Release{}, false, nil
 }

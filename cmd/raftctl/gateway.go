@@ -110,7 +110,7 @@ func (a *app) findRelease(ctx context.Context, kind submit.Gateway, cfg submit.C
 	case err == nil:
 		return found.Version, nil
 	case !errors.As(err, &unknown):
-		return "", err
+		return "", gatewayError(err)
 	case asking && unknown.Any:
 		return anyRelease, nil
 	case kind == submit.GatewayREST && len(unknown.Found) == 0:
