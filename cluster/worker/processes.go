@@ -141,15 +141,16 @@ func (p *processes) StartExecutor(l ExecutorLaunch, started func(int), ended fun
 	p.cleaner.Hold(l.AppID)
 	p.wg.Go(func() {
 		defer cancel(nil)
-		end := p.runExecutor(ctx, l, started)
+		end := p.runExecutor(ctx, &l, started)
 		p.cleaner.Release(l.AppID)
 		p.loop.post(func(*Core) { ended(end) })
 	})
 	return &process{cancel}
 }
 
-func (p *processes) runExecutor(ctx context.Context, l ExecutorLaunch, started func(int)) ExecutorEnd {
+func (p *processes) runExecutor(ctx context.Context, l *ExecutorLaunch, started func(int)) ExecutorEnd {
 	proc, err := p.startExecutor(ctx, l)
+	l.Command = sparkmsg.Command{} // large, and not needed while the executor runs
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ExecutorEnd{State: sparkmsg.ExecutorKilled, Message: p.interrupted(l)}
@@ -187,7 +188,7 @@ func (p *processes) runExecutor(ctx context.Context, l ExecutorLaunch, started f
 }
 
 // interrupted is what a killed executor is reported with; 3.5 says nothing.
-func (p *processes) interrupted(l ExecutorLaunch) string {
+func (p *processes) interrupted(l *ExecutorLaunch) string {
 	if !p.release4 {
 		return ""
 	}
@@ -195,7 +196,7 @@ func (p *processes) interrupted(l ExecutorLaunch) string {
 }
 
 // startExecutor makes the directories, assembles the command and starts it.
-func (p *processes) startExecutor(ctx context.Context, l ExecutorLaunch) (*runner.Process, error) {
+func (p *processes) startExecutor(ctx context.Context, l *ExecutorLaunch) (*runner.Process, error) {
 	if err := p.slot(ctx); err != nil {
 		return nil, err
 	}
