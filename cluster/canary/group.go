@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -217,10 +218,10 @@ func (g *group) advance(ctx context.Context, t *trial, executors []app.Executor)
 func ended(e *app.Executor) string {
 	text := "the executor ended as " + e.State.String()
 	if e.Failure != nil && e.Failure.Reason != "" {
-		text += ": " + e.Failure.Reason
+		text = "the executor ended: " + e.Failure.Reason
 	}
-	if e.ExitStatus != nil {
-		text += fmt.Sprintf(" (exit status %d)", *e.ExitStatus)
+	if status := "exit status"; e.ExitStatus != nil && !strings.Contains(text, status) {
+		text += fmt.Sprintf(" (%s %d)", status, *e.ExitStatus)
 	}
 	return text
 }

@@ -268,14 +268,18 @@ func (w *web) stderr(ctx context.Context, worker *workerView, app string, execut
 	}
 	q := url.Values{"appId": {app}, "executorId": {strconv.Itoa(int(executor))}, "logType": {"stderr"}, "byteLength": {strconv.Itoa(tail)}}
 	text, err := w.get(ctx, strings.TrimRight(worker.webURL, "/")+"/log/?"+q.Encode(), 2*tail)
-	if err != nil || strings.HasPrefix(string(text), "Error:") {
+	if err != nil {
 		return ""
 	}
 	s := string(text)
 	if strings.HasPrefix(s, "====") { // the line that says which bytes these are
 		_, s, _ = strings.Cut(s, "\n")
 	}
-	return strings.TrimSpace(strings.ToValidUTF8(s, "?"))
+	s = strings.TrimSpace(strings.ToValidUTF8(s, "?"))
+	if strings.HasPrefix(s, "Error: invalid log directory") || strings.HasPrefix(s, "Error: Log type") {
+		return "" // the worker's own words: there is no such log
+	}
+	return s
 }
 
 // leftovers says what is left of applications in the cluster; "" when it was seen that nothing is.
