@@ -83,6 +83,11 @@ type Config struct {
 	// loopback callers may.
 	AdminTokenFile string
 
+	// EnableDrills opens the drill interface (POST /v1/drill/KIND); DrillsInProcess: this process is not the master's alone,
+	// so that a drill ends or pauses the master and not the process.
+	EnableDrills    bool
+	DrillsInProcess bool
+
 	// Deploy holds the scheduling and life cycle settings that Spark's master reads.
 	Deploy Deploy
 	// UI holds what the pages show.

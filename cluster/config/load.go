@@ -23,6 +23,7 @@ type Flags struct {
 	LogLevel        *string
 	LogJSON         *bool
 	AdminTokenFile  *string
+	EnableDrills    bool
 }
 
 // refuseEmpty refuses flags that were given without a value. Mostly a shell variable is not set, and to go on as if the
@@ -232,6 +233,7 @@ func (l *loader) applyRest() error {
 	if f.LogJSON != nil {
 		c.LogJSON = *f.LogJSON
 	}
+	c.EnableDrills = f.EnableDrills
 	c.AdminTokenFile = l.text(f.AdminTokenFile, "spark.raftmaster.admin.tokenFile", envTokenFile)
 	if f.FailoverTimeout != nil {
 		c.FailoverTimeout = *f.FailoverTimeout

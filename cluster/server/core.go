@@ -49,6 +49,7 @@ func (s *Server) startCore(ln net.Listener) error {
 		Self:   self,
 		Exists: func(name string) bool { return name == "Master" },
 		Gate:   n.LeaseValid,
+		Dial:   s.drills.dial(),
 		Log:    s.log.Named("rpc"),
 		Limits: sparkrpc.Limits{MaxTrustedFrame: s.cfg.MessageMaxBytes},
 		Metrics: sparkrpc.Metrics{
@@ -68,6 +69,9 @@ func (s *Server) startCore(ln net.Listener) error {
 	}, admin.NodeOf(n, s.alive.Load), softState{s}, familyNames, nil)
 	if err := s.registerMetrics(); err != nil {
 		return errors.Join(err, ln.Close())
+	}
+	if s.drills != nil {
+		s.drills.brief, s.drills.view = s.backend.Brief, n.View
 	}
 	members := newPreferred(s.cfg.Cluster)
 	s.wg.Go(func() { members.run(s.ctx) })
@@ -90,6 +94,7 @@ func (s *Server) nodeConfig() node.Config {
 	return node.Config{
 		Cluster: list, Self: s.cfg.Advertise().String(), DataDir: s.cfg.DataDir, FailoverTimeout: s.cfg.FailoverTimeout,
 		WebURL: s.webURL, RESTURL: s.restURL, Version: s.version, Logger: s.log.Named("raft"), Fatal: s.fail, OnEvent: s.nodeEvent,
+		Net: s.drills.faults(), Disk: s.drills.diskHooks(),
 	}
 }
 
@@ -97,6 +102,9 @@ func (s *Server) nodeConfig() node.Config {
 func (s *Server) hooks() node.Hooks {
 	return node.Hooks{
 		Applied: func(batch []node.Applied) {
+			if s.drills != nil {
+				s.drills.journal.add(batch)
+			}
 			out := make([]master.Applied, len(batch))
 			for i, a := range batch {
 				out[i] = master.Applied{Index: a.Index, Term: a.Term, Cmd: a.Cmd, Result: a.Result}
@@ -105,7 +113,12 @@ func (s *Server) hooks() node.Hooks {
 		},
 		Measured:      s.observeApply,
 		ProposeFailed: s.svc.ProposeFailed,
-		Restored:      func() { s.log.Info("the state was restored from a snapshot") },
+		Restored: func() {
+			if s.drills != nil {
+				s.drills.journal.restored()
+			}
+			s.log.Info("the state was restored from a snapshot")
+		},
 		Elected: func(term uint64) {
 			s.term.Store(term)
 			s.svc.Elected(term, s.electionReason())
@@ -233,6 +246,7 @@ func (a softState) Soft() admin.Soft {
 // Stop leaves in order: leadership is handed over while everything still runs, open asks are answered, then the
 // listeners, Raft and the stores close.
 func (s *Server) Stop() error {
+	s.drills.close()
 	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
 	defer cancel()
 	s.log.Info("stopping: leadership is handed over first")
@@ -250,6 +264,7 @@ func (s *Server) Stop() error {
 // Kill stops at once, without hand-over and goodbye: what a test calls a crash. As when a process dies, the listener and
 // the connections go first, so that nobody is answered any more and whoever dials back is refused.
 func (s *Server) Kill() {
+	s.drills.close()
 	s.closeMux()
 	s.rpc.Close()
 	s.node.Kill()

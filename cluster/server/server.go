@@ -55,6 +55,7 @@ type Server struct {
 	rpc      *sparkrpc.Endpoint
 	svc      *master.Service
 	ring     *admin.Ring
+	drills   *drills // nil unless they are enabled
 	registry *prometheus.Registry
 	metrics  atomic.Pointer[admin.Metrics] // set before the port is served
 	backend  *admin.Backend
@@ -78,7 +79,11 @@ func Run(ctx context.Context, cfg config.Config, log hclog.Logger, version strin
 	select {
 	case <-ctx.Done():
 		return s.Stop()
-	case err := <-s.fatal: // the node has said so
+	case err := <-s.fatal: // the node has said so, or a drill
+		if errors.Is(err, errDrillExit) {
+			s.Kill()
+			return err
+		}
 		return errors.Join(err, s.Stop())
 	}
 }
@@ -117,6 +122,11 @@ func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err 
 		return nil, errors.Join(err, webListener.Close(), listener.Close())
 	}
 	s.ring, s.registry = admin.NewRing(ringSize, nil), prometheus.NewRegistry()
+	s.drills = s.newDrills()
+	webListener, listener = s.drills.listener(webListener), s.drills.listener(listener)
+	if restListener != nil {
+		restListener = s.drills.listener(restListener)
+	}
 	if err := s.startCore(listener); err != nil {
 		return nil, errors.Join(err, webListener.Close(), closeListener(restListener))
 	}
@@ -245,7 +255,8 @@ func (s *Server) leader() (sparkmsg.Address, bool) {
 func (s *Server) startWeb(ln net.Listener) {
 	ui := s.cfg.UI
 	s.web = webui.Start(ln, webui.NewHandler(webui.Options{
-		State: s.backend, Details: s.backend, Events: s.ring, Leadership: s.backend,
+		Drills: s.webDrills(),
+		State:  s.backend, Details: s.backend, Events: s.ring, Leadership: s.backend,
 		Operations: s.backend.Operations(s.svc, s.cfg.Deploy.DecommissionEnabled), Metrics: s.registry, Token: s.token, Title: ui.Title,
 		AllowFramingFrom: ui.AllowFramingFrom, XXSSProtection: ui.XXSSProtection,
 		ContentSecurityPolicy: ui.ContentSecurityPolicy, Log: s.log.Named("web"),

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"raftmaster/cluster/config"
+	"raftmaster/cluster/server"
 )
 
 // devHost is where a development cluster lives: only this machine reaches it.
@@ -32,7 +33,7 @@ const (
 type devOptions struct {
 	masters, workers, basePort int
 	dataDir, logLevel          string
-	logJSON                    bool
+	logJSON, drills            bool
 	cores                      int
 	memory                     string
 }
@@ -62,6 +63,7 @@ func (p *program) devCommand() *cobra.Command {
 	fs.IntVar(&o.cores, "worker-cores", 2, "cores of each worker")
 	fs.StringVar(&o.memory, "worker-memory", "2g", "memory of each worker")
 	fs.StringVar(&o.logLevel, "log-level", config.DefaultLogLevel, "trace, debug, info, warn or error")
+	fs.BoolVar(&o.drills, "enable-drills", false, "let raftctl drill make faults; masters that it ends are started again")
 	fs.BoolVar(&o.logJSON, "log-json", false, "one JSON object per log line")
 	return cmd
 }
@@ -101,6 +103,7 @@ func (o devOptions) configs(dir string) ([]config.Config, error) {
 			return nil, err
 		}
 		cfg.WebUIHost = devHost
+		cfg.EnableDrills, cfg.DrillsInProcess = o.drills, true
 		out = append(out, cfg)
 	}
 	return out, nil
@@ -156,7 +159,7 @@ func (p *program) runCluster(ctx context.Context, o devOptions, cfgs []config.Co
 		group.Go(func() error {
 			defer close(done)
 			p.announce(mlog, cfg)
-			err := p.supervise(mctx, cfg, mlog)
+			err := p.superviseDev(mctx, cfg, mlog)
 			if mctx.Err() != nil {
 				// It is logged. The last master has nobody left to hand leadership to.
 				return nil
@@ -173,6 +176,25 @@ func (p *program) runCluster(ctx context.Context, o devOptions, cfgs []config.Co
 		return nil
 	})
 	return group.Wait()
+}
+
+// devRestart is how long a master that a drill has ended stays away.
+const devRestart = 500 * time.Millisecond
+
+// superviseDev starts a master again that a drill has ended.
+func (p *program) superviseDev(ctx context.Context, cfg config.Config, log hclog.Logger) error {
+	for {
+		err := p.supervise(ctx, cfg, log)
+		if !errors.Is(err, server.ErrDrill) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(devRestart):
+			log.Info("starting the master again after a drill")
+		}
+	}
 }
 
 // directory gives the place of the data and what to do with it at the end.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"raftmaster/cluster/config"
+	"raftmaster/cluster/server"
 	"raftmaster/cmd/internal/cli"
 )
 
@@ -43,6 +44,9 @@ func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == server.PauseHelper {
+		os.Exit(server.RunPauseHelper(os.Args[2:]))
+	}
 	p := &program{run: serve, work: serveWorker, environ: os.Environ, stderr: os.Stderr, lookupEnv: os.LookupEnv, signals: notify}
 	os.Exit(p.main(os.Args[1:], os.Stdout))
 }

@@ -18,7 +18,7 @@ type serverFlags struct {
 	cluster, host, ip, advertise, properties, dataDir, logLevel, tokenFile string
 	port, webUI, rest                                                      int
 	failover                                                               time.Duration
-	logJSON                                                                bool
+	logJSON, drills                                                        bool
 }
 
 func (p *program) serverCommand() *cobra.Command {
@@ -50,6 +50,7 @@ func (p *program) serverCommand() *cobra.Command {
 	fs.StringVar(&f.logLevel, "log-level", config.DefaultLogLevel, "trace, debug, info, warn or error")
 	fs.BoolVar(&f.logJSON, "log-json", false, "one JSON object per log line")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the admin token; without it only local callers may change anything")
+	fs.BoolVar(&f.drills, "enable-drills", false, "let operators make faults on purpose (raftctl drill): this master can be killed, paused and cut off on request")
 	return cmd
 }
 
@@ -74,6 +75,7 @@ func (f *serverFlags) given(cmd *cobra.Command) config.Flags {
 	set("failover-timeout", func() { out.FailoverTimeout = &f.failover })
 	set("log-level", func() { out.LogLevel = &f.logLevel })
 	set("log-json", func() { out.LogJSON = &f.logJSON })
+	out.EnableDrills = f.drills
 	set("token-file", func() { out.AdminTokenFile = &f.tokenFile })
 	return out
 }
