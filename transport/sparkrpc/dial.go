@@ -28,7 +28,7 @@ func (e *Endpoint) dialLocked(p *peer) {
 	if p.dialing || e.closed {
 		return
 	}
-	p.dialing, p.since, p.fails = true, time.Now(), 0
+	p.dialing, p.since, p.fails, p.absent = true, time.Now(), 0, true
 	e.dials.fresh = append(e.dials.fresh, p)
 	e.startDialsLocked()
 }
@@ -77,7 +77,7 @@ func (e *Endpoint) dialPeer(p *peer, retry bool) {
 	var gaveUp int
 	switch {
 	case err != nil:
-		gaveUp = e.dialFailedLocked(p)
+		gaveUp = e.dialFailedLocked(p, err)
 	default:
 		p.dialing = false
 		if p.live() == nil && !e.closed {
@@ -106,12 +106,17 @@ func (e *Endpoint) dialPeer(p *peer, retry bool) {
 }
 
 // dialFailedLocked arranges the next attempt, or gives up. It returns how many messages were dropped.
-func (e *Endpoint) dialFailedLocked(p *peer) (dropped int) {
+func (e *Endpoint) dialFailedLocked(p *peer, err error) (dropped int) {
 	now := time.Now()
 	if p.since.IsZero() {
-		p.since = now
+		p.since, p.absent = now, true
 	}
-	if now.Sub(p.since) >= e.limits.GiveUp {
+	p.absent = p.absent && refused(err)
+	patience := e.limits.GiveUp
+	if p.absent {
+		patience = min(patience, e.limits.GiveUpAbsent)
+	}
+	if now.Sub(p.since) >= patience {
 		p.dialing = false
 		dropped = p.q.len()
 		e.finishLaterLocked(e.dropLocked(p, "unreachable"), ErrDropped)

@@ -190,6 +190,32 @@ func TestUnreachablePeerIsGivenUp(t *testing.T) {
 	}
 }
 
+// Where nobody listens a queue is given up sooner than where nothing answers.
+func TestAnAbsentPeerIsGivenUpSooner(t *testing.T) {
+	ln, gone := listen(t)
+	closeQuietlyListener(ln)
+	silent := frame.Address{Host: "silent.invalid", Port: 1}
+	s := serve(t, func(c *Config) {
+		c.Limits.DialMin, c.Limits.DialMax = time.Millisecond, 5*time.Millisecond
+		c.Limits.GiveUp, c.Limits.GiveUpAbsent = time.Hour, 60*time.Millisecond
+		c.Dial = func(ctx ctx, network, addr string) (net.Conn, error) {
+			if addr == silent.String() {
+				return nil, errors.New("no route")
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		}
+	})
+	s.Send(silent, "Worker", sparkmsg.FamilyB, &sparkmsg.KillDriver{DriverID: "d"})
+	for range 40 {
+		s.Send(gone, "Worker", sparkmsg.FamilyB, &sparkmsg.KillDriver{DriverID: "d"})
+	}
+	eventually(t, "the absent peer is given up", func() bool { return s.Stats().Dropped["unreachable"] == 40 })
+	eventually(t, "the silent one is dialled on", func() bool { return s.Stats().Dials > 50 })
+	if s.Queued(gone) != 0 || s.Queued(silent) != 1 {
+		t.Errorf("queued: %d for the absent, %d for the silent", s.Queued(gone), s.Queued(silent))
+	}
+}
+
 // TestDialsAreBounded keeps many black holes from holding up a peer that answers.
 func TestDialsAreBounded(t *testing.T) {
 	const limit = 4

@@ -30,6 +30,9 @@ type Limits struct {
 	DialMin    time.Duration // first pause after a failed dial, doubled each time; 100 ms
 	DialMax    time.Duration // longest pause between dials; 5 s
 	GiveUp     time.Duration // undeliverable queues are dropped after this time; 30 s
+	// GiveUpAbsent is the same where every dial was refused, so that nobody listens there; never more than GiveUp; 5 s.
+	// A thousand workers that leave together leave a message in each queue for each application that ends.
+	GiveUpAbsent time.Duration
 
 	KeepAliveIdle     time.Duration // TCP keep-alive: silence before the first probe; 30 s
 	KeepAliveInterval time.Duration // between probes; 10 s
@@ -62,7 +65,7 @@ func (l Limits) withDefaults() Limits {
 	}{
 		{&l.FirstFrame, 10 * time.Second}, {&l.Frame, time.Minute}, {&l.Write, 10 * time.Second},
 		{&l.Dial, 5 * time.Second}, {&l.DialMin, 100 * time.Millisecond}, {&l.DialMax, 5 * time.Second},
-		{&l.GiveUp, 30 * time.Second}, {&l.KeepAliveIdle, 30 * time.Second},
+		{&l.GiveUp, 30 * time.Second}, {&l.GiveUpAbsent, 5 * time.Second}, {&l.KeepAliveIdle, 30 * time.Second},
 		{&l.KeepAliveInterval, 10 * time.Second}, {&l.UserTimeout, 30 * time.Second},
 	}
 	for _, f := range durations {

@@ -35,6 +35,7 @@ type peer struct {
 	dialing bool         // in the dial queue, being dialled, or pausing between dials
 	since   time.Time    // start of the present series of failed dials
 	fails   int
+	absent  bool // every dial of the series was refused
 }
 
 // run follows which connection carried the pushes since the last ask.
@@ -199,7 +200,7 @@ func (e *Endpoint) dropLocked(p *peer, reason string) []*ask {
 	n := 0
 	for p.q.len() > p.held {
 		m := p.q.popBack()
-		p.bytes -= m.weight
+		p.bytes -= int(m.weight)
 		e.queued--
 		n++
 		if m.ask != nil {

@@ -6,10 +6,10 @@ import "raftmaster/transport/sparkmsg"
 type push struct {
 	seq      uint64
 	endpoint string
-	fam      sparkmsg.Family
 	msg      sparkmsg.Message
-	ask      *ask // nil for a one-way message
-	weight   int  // estimated bytes
+	ask      *ask  // nil for a one-way message
+	weight   int32 // estimated bytes
+	fam      sparkmsg.Family
 }
 
 // pushQueue is a first-in first-out queue whose memory follows its length.
@@ -20,7 +20,13 @@ type pushQueue struct {
 
 func (q *pushQueue) len() int { return len(q.items) - q.head }
 
-func (q *pushQueue) add(p push) { q.items = append(q.items, p) }
+// add grows a long queue by less than append would: a thousand workers that have left may have a hundred messages each.
+func (q *pushQueue) add(p push) {
+	if n := len(q.items); n == cap(q.items) && n >= 16 {
+		q.items = append(make([]push, 0, n+n/4), q.items...)
+	}
+	q.items = append(q.items, p)
+}
 
 // first copies up to n messages to dst without removing them.
 func (q *pushQueue) first(dst []push, n int) []push {

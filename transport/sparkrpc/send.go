@@ -1,6 +1,7 @@
 package sparkrpc
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -13,7 +14,7 @@ import (
 // Send queues a one-way push in the ordered outbox of a peer and returns its sequence, which rises with every Send and
 // Ask of this Endpoint. It never blocks. msg must not change afterwards: it is encoded when it is written.
 func (e *Endpoint) Send(to frame.Address, endpoint string, fam sparkmsg.Family, msg sparkmsg.Message) uint64 {
-	return e.enqueue(to, push{endpoint: endpoint, fam: fam, msg: msg, weight: weigh(msg)})
+	return e.enqueue(to, push{endpoint: endpoint, fam: fam, msg: msg, weight: int32(min(weigh(msg), math.MaxInt32))})
 }
 
 // Ask queues an ask in the same outbox as Send. done gets the answer, or one of the errors of this package, exactly
@@ -22,7 +23,7 @@ func (e *Endpoint) Send(to frame.Address, endpoint string, fam sparkmsg.Family, 
 // pushes between this ask and the one before it (see ErrMoved).
 func (e *Endpoint) Ask(to frame.Address, endpoint string, fam sparkmsg.Family, msg sparkmsg.Message, timeout time.Duration,
 	done func(sparkmsg.Message, error)) uint64 {
-	return e.enqueue(to, push{endpoint: endpoint, fam: fam, msg: msg, weight: weigh(msg), ask: e.newAsk(timeout, done)})
+	return e.enqueue(to, push{endpoint: endpoint, fam: fam, msg: msg, weight: int32(min(weigh(msg), math.MaxInt32)), ask: e.newAsk(timeout, done)})
 }
 
 func (e *Endpoint) enqueue(to frame.Address, m push) uint64 {
@@ -45,12 +46,12 @@ func (e *Endpoint) enqueue(to frame.Address, m push) uint64 {
 			return m.seq
 		}
 	}
-	if p.q.len() >= e.limits.MaxQueue || p.bytes+m.weight > e.limits.MaxQueueBytes {
+	if p.q.len() >= e.limits.MaxQueue || p.bytes+int(m.weight) > e.limits.MaxQueueBytes {
 		e.overflowLocked(p, m)
 		return m.seq
 	}
 	p.q.add(m)
-	p.bytes += m.weight
+	p.bytes += int(m.weight)
 	e.queued++
 	e.kickLocked(p)
 	e.mu.Unlock()

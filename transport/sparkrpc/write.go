@@ -278,7 +278,7 @@ func (c *Conn) afterWrite(b *batch, out, bad, gone int) {
 
 func (e *Endpoint) popLocked(p *peer) push {
 	m := p.q.popFront()
-	p.bytes -= m.weight
+	p.bytes -= int(m.weight)
 	e.queued--
 	return m
 }
