@@ -240,20 +240,7 @@ func TestFailuresNameTheStep(t *testing.T) {
 	if f := failure(2); f.Step != StepHeartbeat || f.Reason != "EXITED: Command exited with code 1 (exit status 1); it said: Unable to create executor due to disk" {
 		t.Errorf("%+v", f)
 	}
-	// Its worker is gone: nobody reports how it ended.
-	m.grant(a, 3, "127.0.0.1:1")
-	y := dialExecutor(t, a)
-	if err := y.register(a, 3); err != nil {
-		t.Fatal(err)
-	}
-	y.close()
-	if f := failure(3); f.Reason != "connection lost, and no exit status came within 100ms" {
-		t.Errorf("%+v", f)
-	}
-	host := "h"
-	m.push(a, &sparkmsg.ExecutorUpdated{ID: 3, State: sparkmsg.ExecutorLost, WorkerHost: &host})
-	waitExecutors(t, a, func(l []Executor) bool { return len(l) == 4 && l[3].Failure.Reason == "LOST" })
-	if _, err := a.Driver().ThreadDump(within(t), 3); !errors.Is(err, ErrNoExecutor) {
+	if _, err := a.Driver().ThreadDump(within(t), 2); !errors.Is(err, ErrNoExecutor) {
 		t.Error(err)
 	}
 	if err := a.Driver().StopExecutor(99); !errors.Is(err, ErrNoExecutor) {
@@ -264,12 +251,33 @@ func TestFailuresNameTheStep(t *testing.T) {
 	}
 }
 
-func TestSilentExecutorIsGivenUp(t *testing.T) {
+// Its worker is gone: nobody reports how it ended.
+func TestLostExecutorWithoutExitStatus(t *testing.T) {
 	m := newMaster(t, sparkmsg.FamilyB)
-	a := startApp(t, func(c *Config) { c.Timers.Silence = 50 * time.Millisecond }, m)
+	a := startApp(t, func(c *Config) { c.Timers.ExitWait = 100 * time.Millisecond }, m)
 	m.grant(a, 0, "127.0.0.1:1")
+	waitExecutors(t, a, passed(1, StepRunning))
 	x := dialExecutor(t, a)
 	if err := x.register(a, 0); err != nil {
+		t.Fatal(err)
+	}
+	x.close()
+	list := waitExecutors(t, a, func(l []Executor) bool { return l[0].Failure != nil })
+	if f := list[0].Failure; f.Reason != "connection lost, and no exit status came within 100ms" {
+		t.Errorf("%+v", f)
+	}
+	host := "h"
+	m.push(a, &sparkmsg.ExecutorUpdated{ID: 0, State: sparkmsg.ExecutorLost, WorkerHost: &host})
+	waitExecutors(t, a, func(l []Executor) bool { return l[0].Failure.Reason == "LOST" })
+}
+
+func TestSilentExecutorIsGivenUp(t *testing.T) {
+	m := newMaster(t, sparkmsg.FamilyB)
+	a := startApp(t, func(c *Config) { c.Timers.Silence, c.Timers.ExitWait = 50*time.Millisecond, 100*time.Millisecond }, m)
+	m.grant(a, 0, "127.0.0.1:1")
+	waitExecutors(t, a, passed(1, StepRunning))
+	x := dialExecutor(t, a)
+	if _, err := x.ask("CoarseGrainedScheduler", &sparkmsg.RegisterExecutor{ExecutorID: "0", Executor: sparkmsg.EndpointRef{Name: "Executor"}}); err != nil {
 		t.Fatal(err)
 	}
 	<-x.done

@@ -169,8 +169,8 @@ func (l *eventLog) has(kind EventKind) bool { return slices.Contains(l.kinds(), 
 // newApp makes an application with fast timers that knows the masters.
 func newApp(t testing.TB, tune func(*Config), masters ...*fakeMaster) *App {
 	t.Helper()
-	cfg := Config{Host: "127.0.0.1", Family: sparkmsg.FamilyB, Timers: Timers{RegisterEvery: 200 * time.Millisecond,
-		AskRetry: 5 * time.Millisecond, ExitWait: 100 * time.Millisecond, Leave: patience}}
+	cfg := Config{Host: "127.0.0.1", Family: sparkmsg.FamilyB, Timers: Timers{RegisterEvery: patience,
+		AskRetry: 5 * time.Millisecond, ExitWait: patience, Leave: patience}}
 	for _, m := range masters {
 		cfg.Masters = append(cfg.Masters, m.addr.String())
 		cfg.Family = m.fam
@@ -397,7 +397,7 @@ func TestAskOutcomes(t *testing.T) {
 	m.set(func() {
 		m.answer = func(sparkmsg.Message) (sparkmsg.Message, error) { return &sparkmsg.RpcFailure{Message: "thrown"}, nil }
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := a.RequestExecutors(ctx, map[int32]int32{0: 1})
 	if remote := (*sparkrpc.RemoteError)(nil); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &remote) {

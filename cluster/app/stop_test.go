@@ -114,7 +114,7 @@ func TestStopSaysWhatItCouldNotConfirm(t *testing.T) {
 // An executor that ignores StopExecutor does not keep the application from being unregistered: the master kills it.
 func TestStopUnregistersInAnyCase(t *testing.T) {
 	m := newMaster(t, sparkmsg.FamilyB)
-	a := startApp(t, func(c *Config) { c.Timers.Leave = 400 * time.Millisecond }, m)
+	a := startApp(t, func(c *Config) { c.Timers.Leave = 2 * time.Second }, m)
 	m.grant(a, 0, "127.0.0.1:1")
 	x := dialExecutor(t, a)
 	if err := x.register(a, 0); err != nil {

@@ -92,6 +92,14 @@ func TestAppClientHoldsRealExecutors(t *testing.T) {
 	})
 }
 
+// The same with every supported line of Spark: there is hardly a message that all of them have in one form.
+func TestAppClientHoldsExecutorsOfEveryRelease(t *testing.T) {
+	skipUnlessAll(t)
+	for _, release := range everyRelease() {
+		t.Run(release, func(t *testing.T) { holdExecutors(t, KindRaft, install(t, release)) })
+	}
+}
+
 func holdExecutors(t *testing.T, kind MasterKind, spark Spark) {
 	c := NewCluster(t, Options{Kind: kind, Spark: spark})
 	c.StartMasters()
