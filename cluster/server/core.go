@@ -75,6 +75,7 @@ func (s *Server) startCore(ln net.Listener) error {
 	}
 	members := newPreferred(s.cfg.Cluster)
 	s.wg.Go(func() { members.run(s.ctx) })
+	s.wg.Go(func() { newMemoryKeeper().run(s.ctx) })
 	s.wg.Go(func() { s.svc.Run(s.ctx) })
 	s.mux = portmux.Serve(ln, portmux.Handlers{
 		Preferred: members.has,
