@@ -39,11 +39,13 @@ type group struct {
 
 	asks  sync.WaitGroup
 	slots chan struct{}
+	// wake is told of the end of an executor: until the total is lowered the master starts another one.
+	wake chan struct{}
 }
 
 // try registers, follows the executors, and leaves.
 func (g *group) try(ctx context.Context) {
-	g.extra, g.slots = map[int32]bool{}, make(chan struct{}, asksAtOnce)
+	g.extra, g.slots, g.wake = map[int32]bool{}, make(chan struct{}, asksAtOnce), make(chan struct{}, 1)
 	host := g.run.cfg.Host
 	if host == "" {
 		var err error
@@ -62,7 +64,7 @@ func (g *group) try(ctx context.Context) {
 	g.total, g.limit = len(g.trials), 4*len(g.run.view.workers)+16
 	g.app, err = app.New(app.Config{Masters: g.run.cfg.Masters, Release: g.release, Host: host, Name: "raftctl canary", User: "canary", UIURL: version.url,
 		MemoryMB: int32(g.run.cfg.MemoryMB), MaxCores: int32(g.limit), InitialExecutors: &wanted,
-		Timers: app.Timers{Ask: 10 * time.Second, Leave: leaveTimeout}, Log: g.run.cfg.Log.Named("app")})
+		Timers: app.Timers{Ask: 10 * time.Second, Leave: leaveTimeout}, Events: g.event, Log: g.run.cfg.Log.Named("app")})
 	if err != nil {
 		g.refuse(err)
 		return
@@ -76,6 +78,15 @@ func (g *group) try(ctx context.Context) {
 	g.registered()
 	g.follow(ctx)
 	g.leave(ctx)
+}
+
+func (g *group) event(e app.Event) {
+	if e.Kind == app.EventExecutorEnded {
+		select {
+		case g.wake <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // refuse ends the group before anything was registered.
@@ -124,6 +135,7 @@ func (g *group) follow(ctx context.Context) {
 		}
 		select {
 		case <-t.C:
+		case <-g.wake:
 		case <-g.app.Done():
 			g.endAll("the application was ended by the master: " + fmt.Sprint(g.app.Err()))
 			return
