@@ -38,6 +38,7 @@ type bench struct {
 	procs    []*fakeProcess
 	forgot   []string
 	cleaned  int
+	prepared int
 	exitCode int
 	exits    int
 }
@@ -72,6 +73,9 @@ type fakeProcess struct {
 }
 
 func (p *fakeProcess) Kill() { p.kills++ }
+
+// Prepare implements Processes.
+func (b *bench) Prepare() { b.prepared++ }
 
 // StartExecutor implements Processes.
 func (b *bench) StartExecutor(l ExecutorLaunch, started func(int), ended func(ExecutorEnd)) Process {

@@ -80,6 +80,8 @@ type Process interface {
 // Processes starts processes. Every method returns at once. started and ended run on the Core's goroutine: ended exactly
 // once and last, started whenever a process exists (for a supervised driver once for each attempt), perhaps never.
 type Processes interface {
+	// Prepare is called when a master has accepted the worker: what launches will need may be made ready.
+	Prepare()
 	StartExecutor(l ExecutorLaunch, started func(pid int), ended func(ExecutorEnd)) Process
 	StartDriver(l DriverLaunch, started func(pid int), ended func(DriverEnd)) Process
 	// ForgetApplication removes what the executors of an application shared; none of them is left.

@@ -82,8 +82,8 @@ func (p *processes) close() error {
 	return p.local.Close()
 }
 
-// prepare finds out the environment of children, in the background and once.
-func (p *processes) prepare() {
+// Prepare implements Processes: it finds out the environment of children, in the background and once.
+func (p *processes) Prepare() {
 	p.envOnce.Do(func() {
 		p.wg.Go(func() {
 			defer close(p.envDone)
@@ -103,7 +103,7 @@ func (p *processes) prepare() {
 
 // assembler gives the launcher once the environment is known.
 func (p *processes) assembler(ctx context.Context) (*launcher.Worker, error) {
-	p.prepare()
+	p.Prepare()
 	select {
 	case <-p.envDone:
 	case <-ctx.Done():

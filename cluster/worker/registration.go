@@ -164,6 +164,9 @@ func (c *Core) reconnectWorker(conn Conn, from *sparkmsg.Address, m *sparkmsg.Re
 // changeMaster takes a master that has introduced itself as the active one and ends the search for one.
 func (c *Core) changeMaster(conn Conn, ref sparkmsg.EndpointRef, webURL string) {
 	l := &c.link
+	if !l.known {
+		c.deps.Processes.Prepare()
+	}
 	if !l.known || l.addr != *ref.Address {
 		l.conns, l.registered = map[uint64]bool{}, false
 	}

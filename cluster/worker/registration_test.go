@@ -109,6 +109,9 @@ func TestHeartbeat_B019(t *testing.T) {
 	if n := len(take[*sparkmsg.Heartbeat](b)); n != 0 {
 		t.Errorf("%d heartbeats without a master", n)
 	}
+	if b.prepared != 1 {
+		t.Errorf("launches were prepared %d times", b.prepared)
+	}
 	if !c.trusted {
 		t.Error("the master's connection keeps the limits of strangers")
 	}

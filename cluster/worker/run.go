@@ -35,7 +35,6 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, w.Close())
 		w.wg.Wait()
 	}()
-	w.procs.prepare()
 	w.ui.Serve()
 	w.log.Info(fmt.Sprintf("Starting Spark worker %s with %d cores, %d MiB RAM", w.self, w.cfg.Settings.Cores, w.cfg.Settings.MemoryMB))
 	w.log.Info("Running Spark version "+w.cfg.Home.Release, "family", w.family)
