@@ -15,8 +15,9 @@ import (
 // journalFiles take turns: one is written while the other is carried over to bolt.
 var journalFiles = [2]string{"journal-0", "journal-1"}
 
-// journalSize is the size of each file in bytes.
-const journalSize = 4 << 20
+// journalSize is the size of each file in bytes: some 500 batches of single entries. It is written when a directory is used for
+// the first time, so it must not be large.
+const journalSize = 2 << 20
 
 // disk is what a journal needs of a file system; tests put failures in its place.
 type disk interface {
@@ -60,12 +61,10 @@ func (realDisk) create(path string, size int64) (diskFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Fallocate(int(f.Fd()), 0, 0, size)
-	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {
-		err = writeZeros(f, 0, size)
-	}
-	if err != nil {
-		return nil, errors.Join(os.NewSyscallError("fallocate", err), f.Close(), os.Remove(path))
+	// Space that is only reserved would have to be marked as written with each batch: a second write, of the file system's
+	// own journal, for each sync.
+	if err := writeZeros(f, 0, size); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(path))
 	}
 	return realFile{f}, nil
 }
