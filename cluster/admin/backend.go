@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -23,6 +24,8 @@ type Backend struct {
 	now    func() time.Time
 	// families names a set of wire families; fsm keeps them as a bit mask only.
 	families func(mask uint8) string
+	// security gives alarms and notes of this process's own files and settings; nil for none.
+	security Security
 	// changing is held while the masters are changed.
 	changing sync.Mutex
 }
@@ -79,8 +82,15 @@ func (b *Backend) brief(ns NodeStatus) webui.Status {
 	if ns.Alive {
 		st.State = webui.StateAlive
 	}
+	if b.security != nil {
+		st.Alarms = append(slices.Clone(st.Alarms), b.security.Alarms()...)
+		st.Notes = b.security.Notes()
+	}
 	return st
 }
+
+// Guard adds the alarms and notes of security to those of the node. It must be called before the Backend is used.
+func (b *Backend) Guard(security Security) { b.security = security }
 
 // leader finds out where the leader is; nil when none is known.
 func (b *Backend) leader(ns NodeStatus) *webui.Leader {

@@ -39,7 +39,7 @@ func (r *Ring) Add(e webui.Event) {
 	if e.TimeMillis == 0 {
 		e.TimeMillis = r.now().UnixMilli()
 	}
-	for _, text := range []*string{&e.Kind, &e.Node, &e.Subject, &e.Message, &e.Reason} {
+	for _, text := range []*string{&e.Kind, &e.Node, &e.Subject, &e.Message, &e.Reason, &e.Actor} {
 		if len(*text) > maxEventText {
 			*text = (*text)[:maxEventText] + "…"
 		}

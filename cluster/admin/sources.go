@@ -96,6 +96,14 @@ type Awaited struct {
 	Attempts          int
 }
 
+// Security is what this process knows about its own certificates, tokens and open doors.
+type Security interface {
+	// Alarms are conditions that need an operator: a file that cannot be used, a certificate that ends.
+	Alarms() []string
+	// Notes say what stands open.
+	Notes() []string
+}
+
 // Identity is what never changes while the process runs.
 type Identity struct {
 	// Version is that of this program.

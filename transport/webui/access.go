@@ -1,8 +1,6 @@
 package webui
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,14 +13,16 @@ type refusal struct {
 	why    string
 }
 
-// mayChange judges a caller who wants to change something: it holds the token, or no token is configured and it calls from
-// loopback, by a name of this machine, without having been forwarded by a proxy.
-func (h *Handler) mayChange(r *http.Request, holdsToken bool) refusal {
+// mayChange judges a caller who wants to change something with this token, nil for none: it may do that, or no token is
+// configured and the caller is on loopback, uses a name of this machine, and has not been forwarded by a proxy.
+func (h *Handler) mayChange(r *http.Request, held *Token) refusal {
 	switch {
-	case h.opts.Token != "" && holdsToken:
-		return refusal{}
-	case h.opts.Token != "":
+	case h.tokens != nil && held == nil:
 		return refusal{http.StatusUnauthorized, "this call needs the admin token"}
+	case h.tokens != nil && !held.Operate:
+		return refusal{http.StatusForbidden, "this call needs a token of the role operate, and " + held.Name + " has the role read"}
+	case h.tokens != nil:
+		return refusal{}
 	case !isLoopback(r.RemoteAddr):
 		return refusal{http.StatusForbidden, "no admin token is configured, so only a caller on the master's own machine may do this"}
 	}
@@ -35,34 +35,14 @@ func (h *Handler) mayChange(r *http.Request, holdsToken bool) refusal {
 	return refusal{}
 }
 
-// bearer tells whether the request carries the admin token as "Authorization: Bearer TOKEN", which no web page can send
-// from elsewhere.
-func (h *Handler) bearer(r *http.Request) bool {
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return ok && h.isToken(strings.TrimSpace(given))
-}
-
-// basic tells whether the request carries the admin token as the password of HTTP basic authentication, under any user
-// name: what a browser can ask its user for.
-func (h *Handler) basic(r *http.Request) bool {
-	_, password, ok := r.BasicAuth()
-	return ok && h.isToken(password)
-}
-
-// isToken compares hashes, so that the comparison takes the same time for every length.
-func (h *Handler) isToken(given string) bool {
-	sum := sha256.Sum256([]byte(given))
-	return h.opts.Token != "" && subtle.ConstantTimeCompare(sum[:], h.tokenHash[:]) == 1
-}
-
 // authorize answers and returns false unless the caller may change something, see mayChange.
 func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) bool {
-	no := h.mayChange(r, h.bearer(r))
+	no := h.mayChange(r, credentialsOf(r).bearer)
 	if no.status == 0 {
 		return true
 	}
 	if no.status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="raftmaster"`)
+		askForToken(w, false)
 	}
 	h.writeError(w, r, no.status, &Error{Code: CodeUnauthorized, Message: no.why})
 	return false

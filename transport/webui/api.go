@@ -79,7 +79,7 @@ func statusOf(good bool) int {
 
 func (h *Handler) serveStatus(w http.ResponseWriter, r *http.Request) {
 	st := h.opts.State.Status()
-	st.Alarms, st.Quorum.Peers = notNil(st.Alarms), notNil(st.Quorum.Peers)
+	st.Alarms, st.Notes, st.Quorum.Peers = notNil(st.Alarms), notNil(st.Notes), notNil(st.Quorum.Peers)
 	st.LeaderChanges = notNil(st.LeaderChanges)
 	h.writeJSON(w, r, http.StatusOK, st)
 }

@@ -42,16 +42,20 @@ func (h *Handler) killShown(r *http.Request, st Status) bool {
 	if !h.opts.KillEnabled || h.opts.Operations == nil || st.State != StateAlive || !st.LeaseValid {
 		return false
 	}
-	return h.mayUseForms(r, true).status == 0
+	held := credentialsOf(r).any()
+	if held == nil {
+		held = &Token{Operate: true} // the browser asks for it when the button is pressed
+	}
+	return h.mayUseForms(r, held).status == 0
 }
 
 // mayUseForms is mayChange for the forms. Pages that are forwarded below /proxy/ share the origin of this master, so that
 // their scripts may do what their reader may: then being on this machine is not enough.
-func (h *Handler) mayUseForms(r *http.Request, holdsToken bool) refusal {
-	if h.opts.ReverseProxy && h.opts.Token == "" {
+func (h *Handler) mayUseForms(r *http.Request, held *Token) refusal {
+	if h.opts.ReverseProxy && h.tokens == nil {
 		return refusal{http.StatusForbidden, "with spark.ui.reverseProxy the kill forms need an admin token, and none is configured: use raftctl kill on the leader's machine"}
 	}
-	return h.mayChange(r, holdsToken)
+	return h.mayChange(r, held)
 }
 
 func (h *Handler) serveKillForm(w http.ResponseWriter, r *http.Request, kind string) {
@@ -67,11 +71,11 @@ func (h *Handler) serveKillForm(w http.ResponseWriter, r *http.Request, kind str
 	}
 	// No page can make a browser send a bearer token, so that who does needs no other proof.
 	given := r.Form.Get("csrfToken")
-	if !h.bearer(r) && subtle.ConstantTimeCompare([]byte(given), []byte(h.csrfToken)) != 1 {
+	if credentialsOf(r).bearer == nil && subtle.ConstantTimeCompare([]byte(given), []byte(h.csrfToken)) != 1 {
 		h.message(w, r, http.StatusForbidden, "Nothing was changed", missingCSRF)
 		return
 	}
-	if no := h.mayUseForms(r, h.bearer(r) || h.basic(r)); no.status != 0 {
+	if no := h.mayUseForms(r, credentialsOf(r).any()); no.status != 0 {
 		h.refuseForm(w, r, no)
 		return
 	}
@@ -88,7 +92,10 @@ func (h *Handler) serveKillForm(w http.ResponseWriter, r *http.Request, kind str
 	ctx, cancel := context.WithTimeout(r.Context(), operationTimeout)
 	defer cancel()
 	h.opts.Log.Info("a kill was asked for in the web UI", "kind", kind, "id", id, "caller", r.RemoteAddr)
-	if _, err := h.opts.Operations.Kill(ctx, KillRequest{Kind: kind, ID: id}); err != nil {
+	req := KillRequest{Kind: kind, ID: id}
+	_, err = h.opts.Operations.Kill(ctx, req)
+	h.operated(r, "kill", req, err)
+	if err != nil {
 		h.formFailed(w, r, err)
 		return
 	}
@@ -118,8 +125,7 @@ func (h *Handler) toIndex(w http.ResponseWriter) {
 
 func (h *Handler) refuseForm(w http.ResponseWriter, r *http.Request, no refusal) {
 	if no.status == http.StatusUnauthorized {
-		w.Header().Add("WWW-Authenticate", `Basic realm="raftmaster: any user, the admin token as password", charset="UTF-8"`)
-		w.Header().Add("WWW-Authenticate", `Bearer realm="raftmaster"`)
+		askForToken(w, true)
 	}
 	h.message(w, r, no.status, "Nothing was changed", sentence(no.why))
 }
@@ -175,7 +181,10 @@ func (h *Handler) serveWorkersKill(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), operationTimeout)
 	defer cancel()
 	h.opts.Log.Info("a decommission was asked for", "hosts", strings.Join(hosts, " "), "caller", r.RemoteAddr)
-	if _, err := h.opts.Operations.Decommission(ctx, DecommissionRequest{Hosts: hosts}); err != nil {
+	req := DecommissionRequest{Hosts: hosts}
+	_, err := h.opts.Operations.Decommission(ctx, req)
+	h.operated(r, "decommission", req, err)
+	if err != nil {
 		h.formFailed(w, r, err)
 		return
 	}
@@ -194,8 +203,8 @@ func (h *Handler) mayDecommission(r *http.Request) refusal {
 		return refusal{http.StatusForbidden, "spark.master.ui.decommission.allow.mode is LOCAL, and this call comes from another machine"}
 	case mode == AllowLocal && forwarded != "":
 		return refusal{http.StatusForbidden, "spark.master.ui.decommission.allow.mode is LOCAL, and this call came through a proxy (" + forwarded + ")"}
-	case h.opts.Token != "" && !h.bearer(r) && !h.basic(r):
-		return refusal{http.StatusUnauthorized, "this call needs the admin token"}
+	case h.tokens != nil:
+		return h.mayChange(r, credentialsOf(r).any())
 	}
 	return refusal{}
 }

@@ -19,8 +19,9 @@ type Handler struct {
 	mux  *http.ServeMux
 	// headers are those of every answer.
 	headers uibase.Headers
-	// tokenHash stands for the token, see isToken.
-	tokenHash [sha256.Size]byte
+	// tokens is nil while none is configured.
+	tokens    Tokens
+	guesses   *guesses
 	followers chan struct{}
 	// lists are the lists that are being rendered or sent; others wait listWait for their turn.
 	lists    *uibase.Places
@@ -30,8 +31,8 @@ type Handler struct {
 	// root is the path of these pages at the proxy in front, "" for none.
 	root string
 	// own are the counters of this package, gathered together with Options.Metrics.
-	own                     *prometheus.Registry
-	refusedConns, busyLists prometheus.Counter
+	own                                                *prometheus.Registry
+	refusedConns, busyLists, authFailures, authLimited prometheus.Counter
 }
 
 // NewHandler builds the routes. It panics when State, Events or Log is missing, which is a mistake of the program.
@@ -50,7 +51,10 @@ func NewHandler(opts Options) *Handler {
 		h.root = rootOf(opts.ReverseProxyURL)
 	}
 	h.registerMetrics()
-	h.tokenHash = sha256.Sum256([]byte(opts.Token))
+	if h.tokens = opts.Tokens; h.tokens == nil && opts.Token != "" {
+		h.tokens = oneToken(sha256.Sum256([]byte(opts.Token)))
+	}
+	h.guesses = newGuesses(opts.Now)
 	h.routes()
 	return h
 }
@@ -63,8 +67,12 @@ func (h *Handler) registerMetrics() {
 		Help: "Connections to the web UI port that were closed at once because too many were open."})
 	h.busyLists = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "raftmaster", Name: "http_busy_total",
 		Help: "Requests for lists that were answered with 503 because too many were being sent."})
+	h.authFailures = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "raftmaster", Name: "auth_failures_total",
+		Help: "Requests to the web UI port with a token that nobody has."})
+	h.authLimited = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "raftmaster", Name: "auth_limited_total",
+		Help: "Requests to the web UI port that were answered with 429 because too many wrong tokens came from their address."})
 	h.own = prometheus.NewRegistry()
-	h.own.MustRegister(h.refusedConns, h.busyLists)
+	h.own.MustRegister(h.refusedConns, h.busyLists, h.authFailures, h.authLimited)
 }
 
 func (h *Handler) routes() {
@@ -136,6 +144,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = h.headers.Set(w, r)
 	if r.Method == http.MethodTrace {
 		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	r, ok := h.identify(w, r)
+	if !ok || !h.mayLook(w, r) {
 		return
 	}
 	h.mux.ServeHTTP(w, r)

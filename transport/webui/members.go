@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"raftmaster/transport/internal/uibase"
@@ -137,8 +138,11 @@ func change[Req, Answer any](h *Handler, have func() bool, limit func(Req) time.
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
-		h.opts.Log.Info("a change was asked for", "path", r.URL.Path, "request", fmt.Sprintf("%+v", req), "caller", r.RemoteAddr)
+		h.opts.Log.Info("a change was asked for", "path", r.URL.Path, "request", fmt.Sprintf("%+v", req), "caller", r.RemoteAddr, "actor", actor(r))
 		done, err := do(ctx, req)
+		if what := strings.TrimPrefix(r.URL.Path, "/v1/"); what != "drill/claim" { // which is renewed all the time
+			h.operated(r, what, req, err)
+		}
 		if err != nil {
 			h.opts.Log.Warn("a change was not made", "path", r.URL.Path, "request", fmt.Sprintf("%+v", req), "caller", r.RemoteAddr, "error", err)
 			h.writeError(w, r, 0, err)

@@ -54,8 +54,12 @@ type Options struct {
 	Details Details
 	// Metrics is gathered by /metrics; nil leaves the route out.
 	Metrics prometheus.Gatherer
-	// Token must be presented as "Authorization: Bearer TOKEN" to change anything. Empty: loopback callers only.
+	// Tokens are needed to change something, and perhaps to read; nil: loopback callers only change something.
+	Tokens Tokens
+	// Token is a single one that may do everything, for programs that need no Tokens.
 	Token string
+	// Operated, when set, is told of what operators did or tried to do; it must not block.
+	Operated func(Action)
 	// Title replaces the page title (spark.master.ui.title).
 	Title string
 	// AllowFramingFrom, XXSSProtection and ContentSecurityPolicy are Spark's settings of the same names.

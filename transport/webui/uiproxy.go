@@ -24,7 +24,7 @@ func (h *Handler) uiProxy() http.Handler {
 			return h.opts.Details.PeerUI(id)
 		},
 		OwnHost: h.ownName,
-		Ours:    func(r *http.Request) bool { return h.bearer(r) || h.basic(r) },
+		Ours:    func(r *http.Request) bool { return credentialsOf(r).any() != nil },
 	})
 	places := uibase.NewPlaces(maxProxied, maxProxiedPerIP)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -72,6 +72,8 @@ type Status struct {
 	LeaderChanges []LeaderChange `json:"leader_changes"`
 	// Alarms are conditions that need an operator, in words.
 	Alarms []string `json:"alarms"`
+	// Notes are remarks that call for nothing at this moment: what stands open to everybody who reaches the ports.
+	Notes []string `json:"notes"`
 }
 
 // Leader is where the leader can be reached.
@@ -264,6 +266,8 @@ type Event struct {
 	Subject string `json:"subject"`
 	Message string `json:"message"`
 	Reason  string `json:"reason"`
+	// Actor is the name of the token of the operator who did it; "" when it was no operator's doing.
+	Actor string `json:"actor"`
 }
 
 // Health is the answer of /v1/health and of /readyz.
