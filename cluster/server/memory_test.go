@@ -12,14 +12,14 @@ func TestQuietMastersGiveMemoryBack(t *testing.T) {
 		allocated uint64 // since the look before
 		want      bool
 	}{
-		"quiet after a busy time":              {memoryUse{live: 40 * mb, objects: 60 * mb, free: 20 * mb}, 2 * mb, true},
-		"busy":                                 {memoryUse{live: 40 * mb, objects: 60 * mb, free: 20 * mb}, 20 * mb, false},
-		"little to gain":                       {memoryUse{live: 10 * mb, objects: 12 * mb, free: 9 * mb}, 0, false},
-		"little to gain for a large heap":      {memoryUse{live: 400 * mb, objects: 440 * mb, free: 20 * mb}, 0, false},
-		"a large heap":                         {memoryUse{live: 400 * mb, objects: 500 * mb, free: 20 * mb}, 20 * mb, true},
-		"garbage only":                         {memoryUse{live: 10 * mb, objects: 25 * mb}, 3 * mb, true},
-		"less there than was alive":            {memoryUse{live: 40 * mb, objects: 30 * mb, free: 5 * mb}, 0, false},
-		"busy for what there is to gain":       {memoryUse{live: 10 * mb, objects: 12 * mb, free: 14 * mb}, 30 * mb, false},
+		"quiet after a busy time":         {memoryUse{live: 40 * mb, objects: 60 * mb, free: 20 * mb}, 2 * mb, true},
+		"busy":                            {memoryUse{live: 40 * mb, objects: 60 * mb, free: 20 * mb}, 20 * mb, false},
+		"little to gain":                  {memoryUse{live: 10 * mb, objects: 12 * mb, free: 9 * mb}, 0, false},
+		"little to gain for a large heap": {memoryUse{live: 400 * mb, objects: 440 * mb, free: 20 * mb}, 0, false},
+		"a large heap":                    {memoryUse{live: 400 * mb, objects: 500 * mb, free: 20 * mb}, 20 * mb, true},
+		"garbage only":                    {memoryUse{live: 10 * mb, objects: 25 * mb}, 3 * mb, true},
+		"less there than was alive":       {memoryUse{live: 40 * mb, objects: 30 * mb, free: 5 * mb}, 0, false},
+		"busy for what there is to gain":  {memoryUse{live: 10 * mb, objects: 12 * mb, free: 14 * mb}, 30 * mb, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newMemoryKeeper()
