@@ -27,6 +27,7 @@ type Core struct {
 	retry    *timer // set while registration is under way: there is one loop at most (B-022)
 	attempts int
 	patience *timer                    // waiting for the next master to call
+	cautious bool                      // it has waited: a master that is found gets the first word
 	asking   map[sparkmsg.Address]bool // masters that have not answered whether they exist
 	beating  bool                      // the one heartbeat timer runs
 	lastBeat time.Time
@@ -193,6 +194,7 @@ func (c *Core) Closed(connID uint64, attached bool) {
 			"seconds", int(c.cfg.MasterPatience.Seconds()), "executors", len(c.executors), "drivers", len(c.drivers))
 		c.patience = c.after(c.cfg.MasterPatience, func() {
 			c.patience = nil
+			c.cautious = true
 			c.register()
 		})
 	}

@@ -11,6 +11,10 @@ import (
 // for its own list first, and would kill what it reads about before that.
 const lateListPause = 2 * time.Second
 
+// firstCallPause is how long a worker with work leaves a master that it has found the first word: one that knows the
+// worker calls it as soon as it leads, and a registration during a Spark master's recovery costs executors.
+const firstCallPause = 2 * time.Second
+
 // register begins to register at all masters, unless an attempt is scheduled already (B-022).
 func (c *Core) register() {
 	if c.stopping || c.exited {
@@ -77,14 +81,23 @@ func (c *Core) tryMaster(master sparkmsg.Address) {
 				c.log.Warn("Failed to connect to master "+master.String(), "error", err)
 				return
 			}
-			if c.retry == nil {
-				return // another master was quicker
+			if c.cautious {
+				c.after(firstCallPause, func() { c.registerAt(master) })
+				return
 			}
-			c.deps.Network.Send(master, endpointMaster, &sparkmsg.RegisterWorker{
-				ID: c.cfg.ID, Host: c.cfg.Self.Host, Port: c.cfg.Self.Port, Worker: c.selfRef(), Cores: c.cfg.Cores,
-				Memory: c.cfg.MemoryMB, WorkerWebUIURL: c.cfg.WebUIURL, MasterAddress: master, Resources: c.cfg.Resources,
-			})
+			c.registerAt(master)
 		})
+}
+
+// registerAt sends the registration, unless another master was quicker.
+func (c *Core) registerAt(master sparkmsg.Address) {
+	if c.retry == nil {
+		return
+	}
+	c.deps.Network.Send(master, endpointMaster, &sparkmsg.RegisterWorker{
+		ID: c.cfg.ID, Host: c.cfg.Self.Host, Port: c.cfg.Self.Port, Worker: c.selfRef(), Cores: c.cfg.Cores,
+		Memory: c.cfg.MemoryMB, WorkerWebUIURL: c.cfg.WebUIURL, MasterAddress: master, Resources: c.cfg.Resources,
+	})
 }
 
 // introduced checks a master's introduction of itself. It reports whether the master may become the active one.
@@ -181,6 +194,7 @@ func (c *Core) changeMaster(conn Conn, ref sparkmsg.EndpointRef, webURL string) 
 	c.retry = nil
 	c.patience.stop()
 	c.patience = nil
+	c.cautious = false
 	c.beat()
 }
 

@@ -170,8 +170,18 @@ func TestWaitsForMasterChangedWithChildren(t *testing.T) {
 	}
 	b.Closed(2, false)
 	b.pass(21 * time.Second)
+	if n := len(take[*sparkmsg.CheckExistence](b)); n != 3 {
+		t.Errorf("%d masters were looked for after its patience", n)
+	}
+	b.OneWay(&fakeConn{id: 3, peer: masterA}, &masterA, &sparkmsg.MasterChanged{Master: ref(masterA)})
+	b.pass(time.Minute)
+	if n := len(take[*sparkmsg.RegisterWorker](b)); n != 0 {
+		t.Errorf("%d registrations although the master that was found has called", n)
+	}
+	b.Closed(3, false)
+	b.pass(23 * time.Second)
 	if n := len(take[*sparkmsg.RegisterWorker](b)); n != 3 {
-		t.Errorf("%d registrations after its patience, want 3", n)
+		t.Errorf("%d registrations at masters that do not call, want 3", n)
 	}
 }
 
