@@ -79,9 +79,13 @@ type Config struct {
 	// LogLevel is one of trace, debug, info, warn, error; LogJSON selects one JSON object per line.
 	LogLevel string
 	LogJSON  bool
-	// AdminTokenFile names a file whose first line must be presented by callers that change anything; empty: only
-	// loopback callers may.
+	// AdminTokenFile names a file with the tokens that must be presented by callers that change anything, see ParseTokens;
+	// empty: only loopback callers may.
 	AdminTokenFile string
+	// ClusterTLS protects connections between masters, WebTLS and RESTTLS make those ports HTTPS.
+	ClusterTLS      ClusterTLS
+	WebTLS, RESTTLS TLSFiles
+	clusterTLSMode  string
 
 	// EnableDrills opens the drill interface (POST /v1/drill/KIND); DrillsInProcess: this process is not the master's alone,
 	// so that a drill ends or pauses the master and not the process.

@@ -23,6 +23,8 @@ type Flags struct {
 	LogLevel        *string
 	LogJSON         *bool
 	AdminTokenFile  *string
+	// Security are the flags of SecuritySettings that were given, by name.
+	Security map[string]string
 	EnableDrills    bool
 }
 
@@ -38,6 +40,11 @@ func (f Flags) refuseEmpty() error {
 	} {
 		if s.value != nil && strings.TrimSpace(*s.value) == "" {
 			return &EmptyFlagError{Flag: s.name}
+		}
+	}
+	for _, s := range SecuritySettings {
+		if v, ok := f.Security[s.Flag]; ok && strings.TrimSpace(v) == "" {
+			return &EmptyFlagError{Flag: s.Flag}
 		}
 	}
 	return nil
@@ -107,6 +114,9 @@ func Load(src Source) (Config, error) {
 		return Config{}, err
 	}
 	if err := l.applyProperties(); err != nil {
+		return Config{}, err
+	}
+	if err := l.applySecurity(); err != nil {
 		return Config{}, err
 	}
 	if err := l.applyIdentity(); err != nil {

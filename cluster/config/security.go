@@ -14,8 +14,12 @@ type SecurityError struct {
 }
 
 func (e *SecurityError) Error() string {
+	instead := ""
+	if strings.HasPrefix(e.Key, "spark.ssl.standalone.") {
+		instead = "; a master's pages are served over HTTPS with --web-tls-cert and --web-tls-key"
+	}
 	return fmt.Sprintf("%s is set, and this release does not support it: refusing to start rather than to ignore it; "+
-		"remove the setting to run without", e.Key)
+		"remove the setting to run without%s", e.Key, instead)
 }
 
 // enabledByTrue are switches: only "true" enables them.

@@ -54,6 +54,9 @@ func (c Config) Validate() error {
 	if err := c.validateDeploy(); err != nil {
 		return err
 	}
+	if err := c.validateSecurity(); err != nil {
+		return err
+	}
 	return c.validateCluster()
 }
 

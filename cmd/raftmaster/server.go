@@ -19,6 +19,7 @@ type serverFlags struct {
 	port, webUI, rest                                                      int
 	failover                                                               time.Duration
 	logJSON, drills                                                        bool
+	security                                                               map[string]*string // by the flag's name
 }
 
 func (p *program) serverCommand() *cobra.Command {
@@ -49,7 +50,11 @@ func (p *program) serverCommand() *cobra.Command {
 	fs.DurationVar(&f.failover, "failover-timeout", config.DefaultFailoverTimeout, "silence after which a leader counts as lost")
 	fs.StringVar(&f.logLevel, "log-level", config.DefaultLogLevel, "trace, debug, info, warn or error")
 	fs.BoolVar(&f.logJSON, "log-json", false, "one JSON object per log line")
-	fs.StringVar(&f.tokenFile, "token-file", "", "file with the admin token; without it only local callers may change anything")
+	fs.StringVar(&f.tokenFile, "token-file", "", "file with the admin token, or with lines NAME ROLE TOKEN; without it only local callers may change anything")
+	f.security = make(map[string]*string)
+	for _, s := range config.SecuritySettings {
+		f.security[s.Flag] = fs.String(s.Flag, "", s.Help)
+	}
 	fs.BoolVar(&f.drills, "enable-drills", false, "let operators make faults on purpose (raftctl drill): this master can be killed, paused and cut off on request")
 	return cmd
 }
@@ -77,6 +82,10 @@ func (f *serverFlags) given(cmd *cobra.Command) config.Flags {
 	set("log-json", func() { out.LogJSON = &f.logJSON })
 	out.EnableDrills = f.drills
 	set("token-file", func() { out.AdminTokenFile = &f.tokenFile })
+	out.Security = make(map[string]string)
+	for name, value := range f.security {
+		set(name, func() { out.Security[name] = *value })
+	}
 	return out
 }
 
