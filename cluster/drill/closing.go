@@ -1,0 +1,139 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"raftmaster/transport/webui"
+)
+
+// close waits until the cluster is as it should be, and compares it with what it was.
+func (x *exercise) close(ctx context.Context, before state) {
+	x.r.Steps.Total = x.since(time.Now())
+	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.d.cfg.Limit+closing)
+	defer cancel()
+	s := look(cctx, x.d.cfg.Client, x.d.cfg.Endpoints)
+	for end := time.Now().Add(x.d.cfg.Limit); s.lead() == nil && time.Now().Before(end); sleep(cctx, pollPause) {
+		s = look(cctx, x.d.cfg.Client, x.d.cfg.Endpoints)
+	}
+	l := s.lead()
+	if l == nil {
+		x.noLeader = true
+		x.problem("nobody leads: the state cannot be compared")
+		x.advise("raftctl status")
+		return
+	}
+	x.r.NewLeader, x.r.NewTerm = l.Master, l.status.Term
+	after, err := x.stateAfter(cctx, l.Master)
+	if err != nil {
+		x.problem("the state afterwards cannot be fetched: %v", err)
+		return
+	}
+	x.r.After = summary(l.Master, after)
+	log, complete := x.w.log(cctx, before.StateIndex, after.StateIndex)
+	x.r.Differences = append(x.r.Differences, Compare(before, after, log, x.r.ProbeApps)...)
+	if x.r.Compared = complete; !complete {
+		x.problem("no master had the whole log from index %d to %d: differences may be without explanation for that reason", before.StateIndex, after.StateIndex)
+	}
+	x.replicas(cctx, &s)
+	x.changes()
+	x.w.mu.Lock()
+	x.r.Timeline = append(x.r.Timeline, x.w.moments...)
+	x.r.Problems = append(x.r.Problems, x.w.breaches...)
+	x.w.mu.Unlock()
+}
+
+// stateAfter fetches the state once the drill's own applications are gone from it.
+func (x *exercise) stateAfter(ctx context.Context, m Master) (state, error) {
+	for end := time.Now().Add(closing); ; sleep(ctx, 100*time.Millisecond) {
+		st, err := fetchState(ctx, x.d.cfg.Client, m)
+		if err != nil {
+			return st, err
+		}
+		left := slices.IndexFunc(st.Apps, func(a webui.DrillApp) bool { return strings.HasPrefix(a.Name, ProbeName+"-"+x.d.id+"-") })
+		if left < 0 {
+			return st, nil
+		}
+		if id := st.Apps[left].ID; time.Now().After(end) || ctx.Err() != nil {
+			x.problem("the drill's own application %s is still there", id)
+			x.advise("raftctl kill app %s --yes", id)
+			if !slices.Contains(x.r.ProbeApps, id) {
+				x.r.ProbeApps = append(x.r.ProbeApps, id)
+			}
+			return st, nil
+		}
+	}
+}
+
+// replicas compares the digests of all masters at one index.
+func (x *exercise) replicas(ctx context.Context, s *survey) {
+	type seen struct {
+		index  uint64
+		digest string
+	}
+	var mu sync.Mutex
+	all := map[uint64]map[string]string{} // by index, then master: the digest
+	for end := time.Now().Add(closing); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, pollPause) {
+		now := make([]seen, len(s.members))
+		each(len(s.members), func(i int) {
+			st, err := ask[webui.Status](ctx, x.d.cfg.Client, s.members[i].WebURL, "/v1/status")
+			if err != nil {
+				return
+			}
+			now[i] = seen{st.StateIndex, st.StateDigest}
+			mu.Lock()
+			defer mu.Unlock()
+			if all[st.StateIndex] == nil {
+				all[st.StateIndex] = map[string]string{}
+			}
+			all[st.StateIndex][s.members[i].Address] = st.StateDigest
+		})
+		for index, by := range all {
+			if len(by) < len(s.members) {
+				continue
+			}
+			equal, first := true, by[s.members[0].Address]
+			for _, digest := range by {
+				equal = equal && digest == first
+			}
+			x.r.ReplicasEqual = &equal
+			if !equal {
+				x.problem("the states of the masters differ at index %d: raftctl hash", index)
+			}
+			return
+		}
+	}
+	x.problem("the masters were not seen at one index: whether their states are equal is not known (raftctl hash)")
+}
+
+// changes notes what is not as it was, although nothing is wrong.
+func (x *exercise) changes() {
+	r := x.r
+	if r.NewLeader.NodeID != r.Leader.NodeID {
+		r.NotAsBefore = append(r.NotAsBefore, fmt.Sprintf("leadership moved from %s to %s (undo: raftctl transfer-leadership --to %s)", r.Leader.Address, r.NewLeader.Address, r.Leader.Address))
+	}
+	if n := len(r.ProbeApps); n > 0 {
+		r.NotAsBefore = append(r.NotAsBefore, "the completed applications have the drill's own: "+strings.Join(r.ProbeApps, ", "))
+	}
+}
+
+// judge gives the outcome.
+func (x *exercise) judge(ctx context.Context) {
+	r := x.r
+	switch {
+	case r.Damages() > 0, len(x.w.breaches) > 0, r.ReplicasEqual != nil && !*r.ReplicasEqual:
+		r.Outcome = Damage
+	case x.noLeader:
+		r.Outcome = NoLeader
+	case ctx.Err() != nil:
+		r.Outcome = Interrupted
+	case len(r.Problems) > 0:
+		r.Outcome = Incomplete
+	default:
+		r.Outcome = Passed
+	}
+}
