@@ -37,6 +37,7 @@ func newAppClient(t *testing.T, c *Cluster, spark Spark, tune func(*app.Config))
 		Masters: []string{c.URL()}, Release: spark.Release, Host: host, Name: "appclient", CoresPerExecutor: 1, MemoryMB: 512,
 		Properties: []sparkmsg.Property{{Key: "spark.executor.heartbeatInterval", Value: "1s"}},
 		Dial:       dialer.DialContext,
+		Timers:     app.Timers{Leave: startTimeout},
 		Log:        hclog.New(&hclog.LoggerOptions{Name: "app", Level: hclog.Debug, Output: log}),
 	}
 	if tune != nil {
@@ -104,7 +105,7 @@ func holdExecutors(t *testing.T, kind MasterKind, spark Spark) {
 	c := NewCluster(t, Options{Kind: kind, Spark: spark})
 	c.StartMasters()
 	workers := c.StartWorkers(2, WorkerOptions{Cores: 1})
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*startTimeout)
 	defer cancel()
 	a := newAppClient(t, c, spark, func(cfg *app.Config) { cfg.MaxCores = 2 })
 	if err := a.Start(ctx); err != nil {
@@ -183,7 +184,7 @@ func TestAppClientKeepsItsExecutorsThroughAFailover(t *testing.T) {
 		needSeveralMasters(t)
 		c, leader := newCluster(t, spark, nil)
 		c.StartWorkers(1, WorkerOptions{Cores: 2})
-		ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*startTimeout)
 		defer cancel()
 		zero := int32(0)
 		a := newAppClient(t, c, spark, func(cfg *app.Config) { cfg.InitialExecutors = &zero })
@@ -246,7 +247,7 @@ func TestAppClientNamesTheStepThatFailed(t *testing.T) {
 	forNewest(t, func(t *testing.T, spark Spark) {
 		c, _ := newCluster(t, spark, nil)
 		c.StartWorkers(1, WorkerOptions{Cores: 1})
-		ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*startTimeout)
 		defer cancel()
 		a := newAppClient(t, c, spark, func(cfg *app.Config) {
 			cfg.MaxCores = 1
