@@ -9,9 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"raftmaster/cluster/config"
 	"raftmaster/cluster/worker"
 )
 
@@ -190,4 +194,22 @@ func TestDevWithoutSpark(t *testing.T) {
 	if code := <-done; code != exitOK || !strings.Contains(b.log.String(), "is no Spark installation") {
 		t.Errorf("exit code %d: %s", code, b.log.String())
 	}
+}
+
+// spark.worker.decommission.signal decommissions, where that is enabled.
+func TestDecommissionSignal(t *testing.T) {
+	called := make(chan struct{}, 8)
+	cfg := worker.Config{Settings: &config.Worker{DecommissionEnabled: true, DecommissionSignal: "USR2"}, Log: hclog.NewNullLogger()}
+	stop := decommissionBySignal(cfg, func() { called <- struct{}{} })
+	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-called:
+	case <-time.After(30 * time.Second):
+		t.Error("the signal did nothing")
+	}
+	stop()
+	cfg.Settings.DecommissionEnabled = false
+	decommissionBySignal(cfg, func() { t.Error("decommissioned although that is not enabled") })()
 }
