@@ -314,32 +314,7 @@ func (x *fakeExecutor) live() {
 	}
 	c.mu.Unlock()
 	defer nc.Close()
-	name := strconv.Itoa(int(x.id))
-	attribute, value, _ := strings.Cut(x.app.run, "=")
-	ask := int64(0)
-	say := func(t frame.Type, endpoint string, m sparkmsg.Message) {
-		content, err := sparkmsg.Encode(m, x.app.fam)
-		if err != nil {
-			c.t.Error(err)
-			return
-		}
-		ask++
-		_, _ = nc.Write(frame.Append(nil, frame.Frame{Type: t, RequestID: ask, Body: frame.AppendRequest(nil, frame.Request{Endpoint: endpoint, Content: content})}))
-	}
-	steps := []func(){
-		func() { say(frame.RPCRequest, "CoarseGrainedScheduler", &sparkmsg.RetrieveSparkAppConfig{}) },
-		func() {
-			say(frame.RPCRequest, "CoarseGrainedScheduler", &sparkmsg.RegisterExecutor{ExecutorID: name, Hostname: "127.0.0.1", Cores: 1,
-				Executor: sparkmsg.EndpointRef{Name: "Executor"}, Attributes: []sparkmsg.StringPair{{Key: attribute, Value: value}}})
-		},
-		func() {
-			say(frame.RPCRequest, "BlockManagerMaster", &sparkmsg.RegisterBlockManager{ID: sparkmsg.BlockManagerID{ExecutorID: name, Host: "127.0.0.1", Port: 4711},
-				Sender: sparkmsg.EndpointRef{Name: "BlockManagerEndpoint1"}})
-		},
-		func() {
-			say(frame.OneWayMessage, "CoarseGrainedScheduler", &sparkmsg.LaunchedExecutor{ExecutorID: name})
-		},
-	}
+	steps := x.script(nc)
 	steps[0]()
 	steps = steps[1:]
 	r := frame.NewReader(nc)
@@ -355,7 +330,7 @@ func (x *fakeExecutor) live() {
 				steps = steps[1:]
 			}
 		case frame.RPCFailure:
-			c.t.Errorf("executor %s was refused: %s", name, f.Body)
+			c.t.Errorf("executor %d was refused: %s", x.id, f.Body)
 		case frame.RPCRequest: // nothing but the thread dump is asked for
 			_, _ = nc.Write(frame.Append(nil, frame.Frame{Type: frame.RPCResponse, RequestID: f.RequestID, Body: threadDump(c.t)}))
 		case frame.OneWayMessage: // StopExecutor
@@ -363,6 +338,36 @@ func (x *fakeExecutor) live() {
 			c.end(x, sparkmsg.ExecutorExited, 0)
 			c.mu.Unlock()
 		}
+	}
+}
+
+// script is what an executor says at its start, one thing after each answer.
+func (x *fakeExecutor) script(nc net.Conn) []func() {
+	name := strconv.Itoa(int(x.id))
+	attribute, value, _ := strings.Cut(x.app.run, "=")
+	ask := int64(0)
+	say := func(t frame.Type, endpoint string, m sparkmsg.Message) {
+		content, err := sparkmsg.Encode(m, x.app.fam)
+		if err != nil {
+			x.c.t.Error(err)
+			return
+		}
+		ask++
+		_, _ = nc.Write(frame.Append(nil, frame.Frame{Type: t, RequestID: ask, Body: frame.AppendRequest(nil, frame.Request{Endpoint: endpoint, Content: content})}))
+	}
+	return []func(){
+		func() { say(frame.RPCRequest, "CoarseGrainedScheduler", &sparkmsg.RetrieveSparkAppConfig{}) },
+		func() {
+			say(frame.RPCRequest, "CoarseGrainedScheduler", &sparkmsg.RegisterExecutor{ExecutorID: name, Hostname: "127.0.0.1", Cores: 1,
+				Executor: sparkmsg.EndpointRef{Name: "Executor"}, Attributes: []sparkmsg.StringPair{{Key: attribute, Value: value}}})
+		},
+		func() {
+			say(frame.RPCRequest, "BlockManagerMaster", &sparkmsg.RegisterBlockManager{ID: sparkmsg.BlockManagerID{ExecutorID: name, Host: "127.0.0.1", Port: 4711},
+				Sender: sparkmsg.EndpointRef{Name: "BlockManagerEndpoint1"}})
+		},
+		func() {
+			say(frame.OneWayMessage, "CoarseGrainedScheduler", &sparkmsg.LaunchedExecutor{ExecutorID: name})
+		},
 	}
 }
 

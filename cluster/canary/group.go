@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"raftmaster/cluster/app"
+	"raftmaster/cluster/submit"
 )
 
 const (
@@ -49,7 +50,7 @@ func (g *group) try(ctx context.Context) {
 	host := g.run.cfg.Host
 	if host == "" {
 		var err error
-		if host, err = outgoing(g.run.cfg.Masters[0]); err != nil {
+		if host, err = submit.Outgoing(g.run.cfg.Masters[0]); err != nil {
 			g.refuse(fmt.Errorf("no way to %s: %w", g.run.cfg.Masters[0], err))
 			return
 		}

@@ -291,16 +291,6 @@ func (r *run) report(ctx context.Context, start time.Time) *Report {
 	return rep
 }
 
-// outgoing is the address of this machine that the way to a master begins at. No packet is sent for it.
-func outgoing(master string) (string, error) {
-	c, err := net.Dial("udp", master)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).IP.String(), nil
-}
-
 // versionServer tells raftmaster the release of an application, as a driver's UI does.
 type versionServer struct {
 	url string

@@ -9,12 +9,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"raftmaster/cluster/submit"
 )
 
 // maxPage bounds an answer of a web UI: 10,000 workers are about 10 MB.
@@ -187,9 +188,6 @@ func (w *web) adminWorkers(ctx context.Context, v *view) error {
 	return nil
 }
 
-// pageVersion finds the release on a page of Spark (ui/UIUtils.scala).
-var pageVersion = regexp.MustCompile(`<span class="version[^"]*"[^>]*>\s*([0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9.\-]*)\s*</span>`)
-
 // sparkState is /json of a master (deploy/JsonProtocol.scala).
 type sparkState struct {
 	URL     string `json:"url"`
@@ -221,9 +219,7 @@ func (w *web) spark(ctx context.Context, base string) (*view, error) {
 	}
 	v := &view{leader: base, masters: splitMasters(st.URL)}
 	if page, err := w.get(ctx, base+"/", 1<<20); err == nil {
-		if m := pageVersion.FindSubmatch(page); m != nil {
-			v.release = string(m[1])
-		}
+		v.release = submit.PageRelease(page)
 	}
 	for _, x := range st.Workers {
 		v.workers = append(v.workers, workerView{id: x.ID, host: x.Host, address: net.JoinHostPort(x.Host, strconv.Itoa(x.Port)), webURL: x.WebUIAddress, state: x.State,
@@ -251,9 +247,7 @@ func (w *web) releases(ctx context.Context, workers []*workerView) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if page, err := w.get(ctx, strings.TrimRight(x.webURL, "/")+"/", 1<<20); err == nil {
-				if m := pageVersion.FindSubmatch(page); m != nil {
-					x.release = string(m[1])
-				}
+				x.release = submit.PageRelease(page)
 			}
 		})
 	}

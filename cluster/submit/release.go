@@ -177,10 +177,18 @@ func (f *finder) page(ctx context.Context, base string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if m := pageVersion.FindSubmatch(data); m != nil {
-		return string(m[1]), nil
+	if release := PageRelease(data); release != "" {
+		return release, nil
 	}
 	return "", errors.New("its page names no release")
+}
+
+// PageRelease reads the release off a page of Spark's master or worker; "" where it names none.
+func PageRelease(page []byte) string {
+	if m := pageVersion.FindSubmatch(page); m != nil {
+		return string(m[1])
+	}
+	return ""
 }
 
 // familyRelease is a release of the families that a worker can be of: in one Scala line a driver is described alike.

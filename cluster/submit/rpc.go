@@ -63,7 +63,11 @@ func (c *rpcClient) open() error {
 		return fmt.Errorf("submit: reserve a port: %w", err)
 	}
 	c.reserved = ln
-	self := frame.Address{Host: outgoing(c.cfg.Masters[0]), Port: int32(ln.Addr().(*net.TCPAddr).Port)}
+	host, err := Outgoing(c.cfg.Masters[0])
+	if err != nil {
+		host = "127.0.0.1" // the name of that master cannot be resolved: another one may be reached
+	}
+	self := frame.Address{Host: host, Port: int32(ln.Addr().(*net.TCPAddr).Port)}
 	c.ep = sparkrpc.New(sparkrpc.Config{
 		Self:   self,
 		Exists: func(name string) bool { return name == "client" || name == sparkrpc.VerifierEndpoint },
@@ -74,14 +78,14 @@ func (c *rpcClient) open() error {
 	return nil
 }
 
-// outgoing is the address of this machine that the way to a master begins at. No packet is sent for it.
-func outgoing(master string) string {
-	c, err := net.Dial("udp", master)
+// Outgoing is the address of this machine on the way to HOST:PORT. No packet is sent for it.
+func Outgoing(address string) (string, error) {
+	c, err := net.Dial("udp", address)
 	if err != nil {
-		return "127.0.0.1"
+		return "", err
 	}
 	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).IP.String()
+	return c.LocalAddr().(*net.UDPAddr).IP.String(), nil
 }
 
 // silent is the Handler of a process that nobody has anything to tell.

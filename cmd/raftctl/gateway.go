@@ -88,11 +88,11 @@ func (g *gatewayFlags) client(ctx context.Context, a *app, asking bool) (submit.
 			return nil, kind, err
 		}
 	}
-	make := submit.NewRPC
+	open := submit.NewRPC
 	if kind == submit.GatewayREST {
-		make = submit.NewREST
+		open = submit.NewREST
 	}
-	c, err := make(cfg)
+	c, err := open(cfg)
 	return c, kind, gatewayError(err)
 }
 

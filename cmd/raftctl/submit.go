@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 
@@ -99,7 +98,7 @@ func (f *submitFlags) complete(environ []string) error {
 	j := &f.job
 	if f.memory != "" {
 		mb, err := rest.ParseMemoryMB(f.memory)
-		if err != nil || mb < 1 || mb > math.MaxInt32 {
+		if err != nil || mb < 1 {
 			return coded(exitUsage, "--driver-memory %s: must be at least 1m, such as 512m or 2g; a number without a unit counts bytes", f.memory)
 		}
 		j.MemoryMB = int(mb)
