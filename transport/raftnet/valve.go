@@ -183,6 +183,7 @@ func (m *moment) get() (time.Time, <-chan struct{}) {
 	return m.at, m.changed
 }
 
+// valveConn does not show the connection below: whoever reads past it would read past the valve.
 type valveConn struct {
 	net.Conn
 	v     *Valve
@@ -200,9 +201,6 @@ type valveConn struct {
 	writeMu sync.Mutex
 	held    []byte // written while the valve was shut
 }
-
-// NetConn is the connection below.
-func (c *valveConn) NetConn() net.Conn { return c.Conn }
 
 // wait returns when the traffic of this connection passes, at the deadline, or when the connection is closed.
 func (c *valveConn) wait(m *moment) error {
