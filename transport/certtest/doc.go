@@ -1,0 +1,2 @@
+// Package certtest makes authorities and certificates for tests.
+package certtest
