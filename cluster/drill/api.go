@@ -203,8 +203,10 @@ type Round struct {
 	Compared bool `json:"compared"`
 	// ReplicasEqual: all masters showed one digest at one index afterwards; nil: they were not seen at one index.
 	ReplicasEqual *bool `json:"replicas_equal"`
-	// Problems say what went wrong, Advice what to do about it, NotAsBefore what is different although nothing went wrong.
+	// Problems say what went wrong, Advice what to do about it, NotAsBefore what is different although nothing went wrong,
+	// Notes what else a reader should know.
 	Problems    []string `json:"problems"`
+	Notes       []string `json:"notes"`
 	Advice      []string `json:"advice"`
 	NotAsBefore []string `json:"not_as_before"`
 	Outcome     string   `json:"outcome"`

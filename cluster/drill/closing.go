@@ -13,7 +13,7 @@ import (
 
 // close waits until the cluster is as it should be, and compares it with what it was.
 func (x *exercise) close(ctx context.Context, before state) {
-	x.r.Steps.Total = x.since(time.Now())
+	x.total()
 	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.d.cfg.Limit+closing)
 	defer cancel()
 	s := look(cctx, x.d.cfg.Client, x.d.cfg.Endpoints)
@@ -41,10 +41,24 @@ func (x *exercise) close(ctx context.Context, before state) {
 	}
 	x.replicas(cctx, &s)
 	x.changes()
+	x.r.Timeline = append(x.r.Timeline, x.w.timeline()...)
 	x.w.mu.Lock()
-	x.r.Timeline = append(x.r.Timeline, x.w.moments...)
 	x.r.Problems = append(x.r.Problems, x.w.breaches...)
 	x.w.mu.Unlock()
+}
+
+// total is the time of the last step, when the target is back.
+func (x *exercise) total() {
+	if x.r.Steps.TargetBack == nil || x.r.Steps.Total != nil {
+		return
+	}
+	last := int64(0)
+	for _, p := range x.r.Steps.all() {
+		if *p != nil {
+			last = max(last, **p)
+		}
+	}
+	x.r.Steps.Total = &last
 }
 
 // stateAfter fetches the state once the drill's own applications are gone from it.

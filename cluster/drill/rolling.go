@@ -41,7 +41,9 @@ func (x *exercise) rolling(ctx context.Context) {
 			return
 		}
 	}
-	x.whole(ctx)
+	if x.whole(ctx) {
+		x.r.Steps.Total = x.since(time.Now())
+	}
 }
 
 // whole waits until one more master may go.
@@ -60,7 +62,7 @@ func (x *exercise) moveAway(ctx context.Context, done *Restarted, m member) bool
 	x.t0 = time.Now() // the steps are those of the one change of the leader
 	x.w.arm(x.t0, x.r.Leader, x.r.Term)
 	x.expected = true
-	x.w.say(m.Address, "leadership is handed over")
+	x.w.say(time.Now(), m.Address, "leadership is handed over")
 	tctx, cancel := context.WithTimeout(ctx, x.d.cfg.Limit)
 	defer cancel()
 	_, err := post[webui.Transfer](tctx, x.d.cfg.Client, m.WebURL, "/v1/transfer-leadership", webui.TransferRequest{})
@@ -88,11 +90,11 @@ func (x *exercise) restart(ctx context.Context, done *Restarted, m member) bool 
 		x.problem("%s refuses the restart: %v", m.Address, err)
 		return false
 	}
-	x.w.say(m.Address, "FAULT: restarts")
+	x.w.say(time.Now(), m.Address, "FAULT: restarts")
 	if x.awaitBack(ctx, m.Master, st.BootID) {
 		ms := time.Since(began).Milliseconds()
 		done.BackMillis = &ms
-		x.w.say(m.Address, "is back, with the whole log")
+		x.w.say(time.Now(), m.Address, "is back, with the whole log")
 		return true
 	}
 	if ctx.Err() == nil {

@@ -169,7 +169,7 @@ func (x *exercise) fault(ctx context.Context, kind string) {
 	case PauseLeader:
 		x.r.Fault += " (" + st.PauseMethod + ")"
 	}
-	x.w.say(x.target.Address, "FAULT: "+x.r.Fault)
+	x.w.say(x.t0, x.target.Address, "FAULT: "+x.r.Fault)
 	x.d.cfg.Progress("fault: " + x.target.Address + ": " + x.r.Fault)
 	var wg sync.WaitGroup
 	wg.Go(func() { x.probe(ctx) })
@@ -193,7 +193,7 @@ func (x *exercise) begin(t0 time.Time) {
 func (x *exercise) transfer(ctx context.Context) {
 	x.r.Fault = "leadership is handed over"
 	x.begin(time.Now())
-	x.w.say(x.target.Address, "FAULT: "+x.r.Fault)
+	x.w.say(x.t0, x.target.Address, "FAULT: "+x.r.Fault)
 	var wg sync.WaitGroup
 	tctx, cancel := context.WithTimeout(ctx, x.d.cfg.Limit)
 	defer cancel()
@@ -260,11 +260,11 @@ func (x *exercise) follow(ctx context.Context) {
 		workers := slices.ContainsFunc(missing, func(a webui.Awaited) bool { return a.Kind == "worker" })
 		if !workers && x.r.Steps.WorkersAttached == nil {
 			x.r.Steps.WorkersAttached = now
-			x.w.say(m.Address, "the last worker is attached")
+			x.w.say(time.Now(), m.Address, "the last worker is attached")
 		}
 		if !slices.ContainsFunc(missing, func(a webui.Awaited) bool { return a.Kind != "worker" }) && x.r.Steps.DriversAttached == nil {
 			x.r.Steps.DriversAttached = now
-			x.w.say(m.Address, "the last driver is attached")
+			x.w.say(time.Now(), m.Address, "the last driver is attached")
 		}
 		if x.r.Steps.WorkersAttached != nil && x.r.Steps.DriversAttached != nil {
 			return
@@ -291,6 +291,7 @@ func (x *exercise) probe(ctx context.Context) {
 	}
 	pctx, cancel := context.WithTimeout(ctx, x.d.cfg.Limit)
 	defer cancel()
+	sleep(pctx, time.Until(x.t0)) // the old leader has nothing to accept any more
 	var masters []string
 	for _, m := range x.s.members {
 		masters = append(masters, m.Address)
@@ -312,7 +313,7 @@ func (x *exercise) probe(ctx context.Context) {
 			continue
 		}
 		x.r.Steps.FirstRegistration = x.since(reg.At)
-		x.w.say(reg.Master, "accepted the application "+reg.AppID)
+		x.w.say(reg.At, reg.Master, "accepted the application "+reg.AppID)
 		return
 	}
 }
@@ -323,7 +324,7 @@ func (x *exercise) awaitEnd(ctx context.Context, duration time.Duration) {
 	if ctx.Err() != nil {
 		ectx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 		defer cancel()
-		x.w.say(x.target.Address, "interrupted: the fault is ended")
+		x.w.say(time.Now(), x.target.Address, "interrupted: the fault is ended")
 		if _, _, err := x.d.inject(ectx, x.target.Master, webui.DrillFaultRequest{Kind: webui.DrillEnd}); err != nil {
 			x.problem("%s did not hear that the fault is to end (%v); it ends by itself within %s", x.target.Address, err, max(duration, claimTTL))
 		}
@@ -338,7 +339,7 @@ func (x *exercise) awaitEnd(ctx context.Context, duration time.Duration) {
 			if st.Last != nil {
 				how = " (by " + st.Last.Ended + ")"
 			}
-			x.w.say(x.target.Address, "the fault is over"+how)
+			x.w.say(time.Now(), x.target.Address, "the fault is over"+how)
 			break
 		}
 		if time.Now().After(end) {
@@ -348,8 +349,12 @@ func (x *exercise) awaitEnd(ctx context.Context, duration time.Duration) {
 	}
 	if !x.w.await(ctx, x.grace(), func() bool { return !x.w.alive.IsZero() }) {
 		x.w.mu.Lock()
-		x.kept.Store(x.w.alive.IsZero() && x.w.gone.IsZero() || !x.expected)
+		kept := x.w.alive.IsZero() && x.w.gone.IsZero()
 		x.w.mu.Unlock()
+		if kept && x.expected {
+			x.r.Notes = append(x.r.Notes, "the leader kept its leadership: the fault was over before anybody missed it (see --duration)")
+		}
+		x.kept.Store(kept || !x.expected)
 	}
 }
 
@@ -366,7 +371,7 @@ func (x *exercise) back(ctx context.Context, boot string, hint webui.DrillStatus
 	began := time.Now()
 	if x.awaitBack(ctx, x.target.Master, boot) {
 		x.r.Steps.TargetBack = x.since(time.Now())
-		x.w.say(x.target.Address, "is back, with the whole log")
+		x.w.say(time.Now(), x.target.Address, "is back, with the whole log")
 		return
 	}
 	if ctx.Err() != nil && boot != "" {

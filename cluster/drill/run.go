@@ -240,7 +240,7 @@ func refusedRound(n int, kind string, why []string) Round {
 
 func newRound(n int, kind string) *Round {
 	return &Round{Number: n, Kind: kind, StartedMillis: time.Now().UnixMilli(), Timeline: []Moment{}, Restarted: []Restarted{}, ProbeApps: []string{},
-		Differences: []Difference{}, Problems: []string{}, Advice: []string{}, NotAsBefore: []string{}}
+		Differences: []Difference{}, Problems: []string{}, Advice: []string{}, NotAsBefore: []string{}, Notes: []string{}}
 }
 
 // finish judges a report. refused are the reasons why nothing was begun.

@@ -1,8 +1,10 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -102,11 +104,20 @@ func (w *watch) arm(t0 time.Time, old Master, term uint64) {
 	w.gone, w.elected, w.alive, w.leader, w.term = time.Time{}, time.Time{}, time.Time{}, -1, 0
 }
 
-// say adds a line to the timeline. The time is that of now.
-func (w *watch) say(master, what string) {
+// say adds a line to the timeline.
+func (w *watch) say(at time.Time, master, what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sayLocked(time.Now(), master, what)
+	w.sayLocked(at, master, what)
+}
+
+// timeline gives its lines in the order of time.
+func (w *watch) timeline() []Moment {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := slices.Clone(w.moments)
+	slices.SortStableFunc(out, func(a, b Moment) int { return cmp.Compare(a.AtMillis, b.AtMillis) })
+	return out
 }
 
 func (w *watch) sayLocked(at time.Time, master, what string) {

@@ -394,8 +394,8 @@ func (d *drills) apply(req webui.DrillFaultRequest, peers []string, late, durati
 		return d.later(late, func() { d.fail(fmt.Errorf("restart: %w", ErrDrill)) }), nil
 	case webui.DrillPause:
 		if d.inProcess {
-			stop := d.later(late, func() { d.freeze.Shut() })
-			return func() { stop(); d.freeze.Open() }, nil
+			stop := d.later(late, func() { d.freeze.Shut(); d.valve.Shut() })
+			return func() { stop(); d.valve.Open(); d.freeze.Open() }, nil
 		}
 		return d.stopProcess(late, duration)
 	case webui.DrillPartition:

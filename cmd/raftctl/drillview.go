@@ -121,7 +121,7 @@ func roundTable(w io.Writer, x *drill.Round) {
 	for _, list := range []struct {
 		title string
 		lines []string
-	}{{"PROBLEM", x.Problems}, {"NEXT", x.Advice}, {"Not as before", x.NotAsBefore}} {
+	}{{"PROBLEM", x.Problems}, {"Note", x.Notes}, {"NEXT", x.Advice}, {"Not as before", x.NotAsBefore}} {
 		for _, line := range list.lines {
 			fmt.Fprintf(w, "  %s: %s\n", list.title, clean(line))
 		}
