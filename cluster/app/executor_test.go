@@ -1,14 +1,12 @@
 package app
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	"raftmaster/transport/frame"
 	"raftmaster/transport/sparkmsg"
 )
 
@@ -22,20 +20,7 @@ func TestRecordedExecutorsAreServed(t *testing.T) {
 			a := startApp(t, func(c *Config) { c.Release = release }, m)
 			m.grant(a, 0, "127.0.0.1:7078")
 			waitExecutors(t, a, passed(1, StepRunning))
-			content := func(name string) []byte {
-				f, err := frame.NewReader(bytes.NewReader(recorded(t, release, name))).Next()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if f.Type == frame.RPCResponse {
-					return bytes.Clone(f.Body)
-				}
-				req, err := frame.ParseRequest(f.Body)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return bytes.Clone(req.Content)
-			}
+			content := func(name string) []byte { return recordedStream(t, release, name) }
 			fetcher := dialExecutor(t, a)
 			answer, err := fetcher.askStream("CoarseGrainedScheduler", content("executor-to-driver-RetrieveSparkAppConfig"))
 			if err != nil {

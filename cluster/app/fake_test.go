@@ -230,3 +230,20 @@ func recorded(t testing.TB, release, name string) []byte {
 	}
 	return raw
 }
+
+// recordedStream returns the Java stream in the frame of a recording: of an answer, or of a request.
+func recordedStream(t testing.TB, release, name string) []byte {
+	t.Helper()
+	f, err := frame.NewReader(bytes.NewReader(recorded(t, release, name))).Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Type == frame.RPCResponse {
+		return bytes.Clone(f.Body)
+	}
+	req, err := frame.ParseRequest(f.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Clone(req.Content)
+}
