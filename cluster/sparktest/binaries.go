@@ -20,6 +20,12 @@ type BinariesOf struct {
 // before the first use.
 var RaceMasters bool
 
+// QuickJVMs makes the JVMs of all clusters compile less and collect garbage with one thread, so that the short ones of
+// tests cost half of the processor time. Figures must not be taken so. Set it before the first cluster.
+var QuickJVMs bool
+
+const quickJVMs = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 var built struct {
 	once sync.Once
 	bin  BinariesOf

@@ -35,6 +35,8 @@ type Options struct {
 	// Spark is the release of Spark's own master (KindSpark), and of workers and
 	// applications that name no other.
 	Spark Spark
+	// Workers is the kind of workers that name no other; "" is Spark's own.
+	Workers WorkerKind
 	// Conf holds spark.* settings of the masters.
 	Conf map[string]string
 	// MasterArgs are further flags of raftmaster server.
@@ -87,7 +89,8 @@ func NewCluster(tb TB, opts Options) *Cluster {
 		tb.Fatalf("loopback subnet: %v", err)
 	}
 	tb.Cleanup(c.Close)
-	name := strings.NewReplacer("/", "-", " ", "-").Replace(tb.Name())
+	// Spark takes a comma in the path of a jar for the end of it.
+	name := strings.NewReplacer("/", "-", " ", "-", ",", "-").Replace(tb.Name())
 	if c.dir, err = os.MkdirTemp("", "sparktest-"+name+"-"); err != nil {
 		tb.Fatalf("directory of the cluster: %v", err)
 	}
@@ -183,6 +186,9 @@ func (c *Cluster) environment(host string, extra map[string]string) ([]string, e
 		"SPARK_LOCAL_HOSTNAME":    host,
 		"SPARK_DAEMON_MEMORY":     "256m",
 		"PYTHONDONTWRITEBYTECODE": "1",
+	}
+	if QuickJVMs {
+		env["JAVA_TOOL_OPTIONS"] = quickJVMs
 	}
 	for k, v := range extra {
 		env[k] = v

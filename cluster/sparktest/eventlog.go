@@ -12,9 +12,10 @@ import (
 // History is what the application itself has seen, from its event log (Spark's
 // JsonProtocol.scala): the strongest witness of what a failover did to it.
 type History struct {
-	ExecutorsAdded   []string          // ids in order, repeated when Spark saw one twice
-	ExecutorsRemoved map[string]string // id to reason
-	AddedHosts       map[string]string // id to host
+	ExecutorsAdded   []string                     // ids in order, repeated when Spark saw one twice
+	ExecutorsRemoved map[string]string            // id to reason
+	AddedHosts       map[string]string            // id to host
+	LogURLs          map[string]map[string]string // id to the URLs of its logs, by type
 	TaskStarts       int
 	Retries          int // tasks begun with an attempt number above 0, or as speculation
 	FailedTasks      []string
@@ -23,7 +24,7 @@ type History struct {
 // History reads the event log so far. Spark flushes it with every job, stage and
 // executor event, tasks only with the next of those.
 func (s *Session) History() (History, error) {
-	h := History{ExecutorsRemoved: map[string]string{}, AddedHosts: map[string]string{}}
+	h := History{ExecutorsRemoved: map[string]string{}, AddedHosts: map[string]string{}, LogURLs: map[string]map[string]string{}}
 	paths, err := filepath.Glob(filepath.Join(s.cluster.dir, "events", s.ID+"*"))
 	if err != nil || s.ID == "" || len(paths) != 1 {
 		return h, fmt.Errorf("event log of %q: found %q (%v)", s.ID, paths, err)
@@ -45,10 +46,13 @@ func (s *Session) History() (History, error) {
 func (h *History) add(line []byte) error {
 	var e struct {
 		Event        string
-		ExecutorID   string                `json:"Executor ID"`
-		Reason       string                `json:"Removed Reason"`
-		ExecutorInfo struct{ Host string } `json:"Executor Info"`
-		TaskInfo     struct {
+		ExecutorID   string `json:"Executor ID"`
+		Reason       string `json:"Removed Reason"`
+		ExecutorInfo struct {
+			Host    string
+			LogURLs map[string]string `json:"Log Urls"`
+		} `json:"Executor Info"`
+		TaskInfo struct {
 			TaskID      int `json:"Task ID"`
 			Attempt     int
 			Speculative bool
@@ -66,6 +70,7 @@ func (h *History) add(line []byte) error {
 	case "SparkListenerExecutorAdded":
 		h.ExecutorsAdded = append(h.ExecutorsAdded, e.ExecutorID)
 		h.AddedHosts[e.ExecutorID] = e.ExecutorInfo.Host
+		h.LogURLs[e.ExecutorID] = e.ExecutorInfo.LogURLs
 	case "SparkListenerExecutorRemoved":
 		h.ExecutorsRemoved[e.ExecutorID] = e.Reason
 	case "SparkListenerTaskStart":

@@ -14,6 +14,8 @@ import (
 var (
 	mastersFlag = flag.String("masters", string(KindRaft),
 		"masters under test: raftmaster, or spark to check the tests against Spark's own master")
+	workersFlag = flag.String("workers", string(WorkerSpark),
+		"workers of the tests that do not say whose they mean: spark, or raftmaster to run them with ours")
 	longFlag = flag.Bool("long", false, "run the tests that take minutes as well")
 	allFlag  = flag.Bool("all-releases", false, "run the tests with every supported line of Spark as well")
 	raceFlag = flag.Bool("race-masters", false, "build the masters under test with the race detector")
@@ -27,7 +29,7 @@ const releasesEnv = "RAFTMASTER_SPARK_RELEASES"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	RaceMasters = *raceFlag
+	RaceMasters, QuickJVMs = *raceFlag, true
 	code := m.Run()
 	if err := RemoveBinaries(); err != nil {
 		fmt.Fprintln(os.Stderr, "binaries under test:", err)
@@ -122,7 +124,7 @@ func needCompiler(t *testing.T, spark Spark) string {
 // newCluster starts the masters of the chosen kind and waits for their leader.
 func newCluster(t *testing.T, spark Spark, conf map[string]string) (*Cluster, *Master) {
 	t.Helper()
-	c := NewCluster(t, Options{Kind: MasterKind(*mastersFlag), Spark: spark, Conf: conf})
+	c := NewCluster(t, Options{Kind: MasterKind(*mastersFlag), Workers: WorkerKind(*workersFlag), Spark: spark, Conf: conf})
 	return c, c.StartMasters()
 }
 

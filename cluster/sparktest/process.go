@@ -131,34 +131,40 @@ func (p *Process) kill() {
 	<-p.done
 }
 
+// marked lists the processes whose environment carries the mark, this one excepted.
+func marked(mark string) []int {
+	needle := []byte(markEnv + "=" + mark + "\x00")
+	environs, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, path := range environs {
+		data, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(data, needle) {
+			continue
+		}
+		if pid, err := strconv.Atoi(strings.Split(path, "/")[2]); err == nil && pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
 // reapMarked kills every process whose environment carries the mark and returns
 // how many there were. It repeats until none is left, because a dying worker may
 // still be starting an executor.
 func reapMarked(mark string) (killed int) {
-	needle := []byte(markEnv + "=" + mark + "\x00")
 	deadline := time.Now().Add(10 * time.Second)
 	for time.Now().Before(deadline) {
-		found := 0
-		environs, err := filepath.Glob("/proc/[0-9]*/environ")
-		if err != nil {
+		pids := marked(mark)
+		if len(pids) == 0 {
 			return killed
 		}
-		for _, path := range environs {
-			data, err := os.ReadFile(path)
-			if err != nil || !bytes.Contains(data, needle) {
-				continue
-			}
-			pid, err := strconv.Atoi(strings.Split(path, "/")[2])
-			if err != nil || pid == os.Getpid() {
-				continue
-			}
-			found++
+		for _, pid := range pids {
 			if syscall.Kill(pid, syscall.SIGKILL) == nil {
 				killed++
 			}
-		}
-		if found == 0 {
-			return killed
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -8,25 +8,38 @@ import (
 	"time"
 )
 
-// WorkerOptions describe a Spark worker.
+// WorkerKind says whose worker runs executors and drivers. Either needs an installed Spark.
+type WorkerKind string
+
+const (
+	// WorkerSpark is Spark's own worker.
+	WorkerSpark WorkerKind = "spark"
+	// WorkerRaft is raftmaster worker.
+	WorkerRaft WorkerKind = "raftmaster"
+)
+
+// WorkerOptions describe a worker.
 type WorkerOptions struct {
-	Spark  Spark // default: the cluster's
-	Cores  int   // default 2
+	Kind   WorkerKind // default: the cluster's
+	Spark  Spark      // default: the cluster's
+	Cores  int        // default 2
 	Memory string
 	Host   string            // advertised; default: an address of its own
 	Port   int               // default 7078
 	IP     string            // SPARK_LOCAL_IP; default: Host
 	Master string            // default: the URL of all masters
 	Conf   map[string]string // spark.* settings of the worker
+	Env    map[string]string // further variables of its environment
 }
 
-// Worker is Spark's own worker process.
+// Worker is a worker process, Spark's own or raftmaster's. It can be started again after it ended.
 type Worker struct {
 	Host string
 	Port int
 	*Process
 
 	cluster *Cluster
+	name    string
 	opts    WorkerOptions
 }
 
@@ -58,24 +71,58 @@ func (c *Cluster) StartWorker(opts WorkerOptions) *Worker {
 	if opts.Master == "" {
 		opts.Master = c.URL()
 	}
-	w := &Worker{Host: opts.Host, Port: opts.Port, cluster: c, opts: opts}
-	name := fmt.Sprintf("worker%d", len(c.workers)+1)
-	env := map[string]string{
-		"SPARK_HOME":        opts.Spark.Home,
-		"SPARK_WORKER_OPTS": javaOptions(opts.Conf),
-		"PYSPARK_PYTHON":    opts.Spark.Python,
+	if opts.Kind == "" {
+		opts.Kind = c.opts.Workers
 	}
-	var err error
-	w.Process, err = c.start(name, opts.IP, env, append(politely, filepath.Join(opts.Spark.Home, "bin", "spark-class"),
-		"org.apache.spark.deploy.worker.Worker", "--host", opts.Host, "--port", strconv.Itoa(opts.Port),
-		"--webui-port", strconv.Itoa(workerWebUI), "--cores", strconv.Itoa(opts.Cores), "--memory", opts.Memory,
-		"--work-dir", filepath.Join(c.dir, "work", name), opts.Master))
-	if err != nil {
-		c.tb.Fatalf("start %s: %v", name, err)
-	}
+	w := &Worker{Host: opts.Host, Port: opts.Port, cluster: c, name: fmt.Sprintf("worker%d", len(c.workers)+1), opts: opts}
+	w.StartAgain()
 	c.workers = append(c.workers, w)
 	return w
 }
+
+// StartAgain starts the process with the options, the address and the work directory that it had before.
+func (w *Worker) StartAgain() {
+	c := w.cluster
+	c.tb.Helper()
+	if w.Process != nil && w.Running() {
+		c.tb.Fatalf("%s already runs", w.name)
+	}
+	command, err := w.command()
+	if err != nil {
+		c.tb.Fatalf("start %s: %v", w.name, err)
+	}
+	env := map[string]string{
+		"SPARK_HOME":        w.opts.Spark.Home,
+		"SPARK_WORKER_OPTS": javaOptions(w.opts.Conf),
+		"PYSPARK_PYTHON":    w.opts.Spark.Python,
+	}
+	for k, v := range w.opts.Env {
+		env[k] = v
+	}
+	command = append(command, "--host", w.Host, "--port", strconv.Itoa(w.Port), "--webui-port", strconv.Itoa(workerWebUI),
+		"--cores", strconv.Itoa(w.opts.Cores), "--memory", w.opts.Memory, "--work-dir", w.WorkDir(), w.opts.Master)
+	if w.Process, err = c.start(w.name, w.opts.IP, env, append(politely, command...)); err != nil {
+		c.tb.Fatalf("start %s: %v", w.name, err)
+	}
+}
+
+// command is the program of the worker's kind; the flags of both are the same.
+func (w *Worker) command() ([]string, error) {
+	switch w.opts.Kind {
+	case WorkerSpark, "":
+		return []string{filepath.Join(w.opts.Spark.Home, "bin", "spark-class"), "org.apache.spark.deploy.worker.Worker"}, nil
+	case WorkerRaft:
+		bin, err := Binaries()
+		return []string{bin.Raftmaster, "worker"}, err
+	}
+	return nil, fmt.Errorf("unknown kind of worker %q", w.opts.Kind)
+}
+
+// WorkDir is where it keeps executors and drivers, across restarts.
+func (w *Worker) WorkDir() string { return filepath.Join(w.cluster.dir, "work", w.name) }
+
+// WebURL is the base of its HTTP side, without a slash at the end.
+func (w *Worker) WebURL() string { return fmt.Sprintf("http://%s:%d", w.Host, workerWebUI) }
 
 // StartWorkers starts n workers with the same options and waits until all are
 // ALIVE at the leader.
