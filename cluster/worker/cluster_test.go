@@ -94,7 +94,7 @@ func startMasters(t *testing.T, n int) *masters {
 	for i, host := range hosts {
 		cfg := config.Default()
 		cfg.Host, cfg.AdvertiseHost, cfg.PublicHost, cfg.WebUIHost = host, host, host, host
-		cfg.Port, cfg.WebUIPort, cfg.PortMaxRetries, cfg.RESTEnabled = testMasterPort, testWebPort, 0, false
+		cfg.Port, cfg.WebUIPort, cfg.PortMaxRetries, cfg.RESTEnabled = testMasterPort, testWebPort, 16, false
 		for _, h := range hosts {
 			cfg.Cluster = append(cfg.Cluster, config.Address{Host: h, Port: testMasterPort})
 		}

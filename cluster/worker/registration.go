@@ -136,12 +136,12 @@ func (c *Core) registeredWorker(conn Conn, from *sparkmsg.Address, m *sparkmsg.R
 		master := c.link.addr
 		c.after(lateListPause, func() {
 			if c.link.connected && c.link.addr == master {
-				c.tell(c.latestState())
+				c.tellList(c.latestState())
 			}
 		})
 		return
 	}
-	c.tell(c.latestState())
+	c.tellList(c.latestState())
 }
 
 // registerWorkerFailed handles RegisterWorkerFailed (B-020).
@@ -161,7 +161,7 @@ func (c *Core) masterChanged(conn Conn, from *sparkmsg.Address, m *sparkmsg.Mast
 	c.log.Info("Master has changed, new master is at spark://" + m.Master.Address.String())
 	c.changeMaster(conn, m.Master, m.MasterWebUIURL)
 	c.tellOwed()
-	c.tell(c.schedulerState())
+	c.tellList(c.schedulerState())
 }
 
 // reconnectWorker handles ReconnectWorker (B-046).
@@ -220,12 +220,17 @@ func (c *Core) beat() {
 
 // tellOwed says what a master must hear before it hears what runs here.
 func (c *Core) tellOwed() {
-	if c.decommissioned {
-		// A new master does not know (G-29).
-		c.tell(&sparkmsg.WorkerDecommissioning{ID: c.cfg.ID, WorkerRef: c.selfRef()})
-	}
 	c.resumeReports()
 	c.tellDriverNews()
+}
+
+// tellList sends a list of what runs here. That this worker is decommissioned comes after it: a new master does not know
+// (G-29), and a list makes the worker ALIVE for a Spark master that recovers.
+func (c *Core) tellList(list sparkmsg.Message) {
+	c.tell(list)
+	if c.decommissioned {
+		c.tell(&sparkmsg.WorkerDecommissioning{ID: c.cfg.ID, WorkerRef: c.selfRef()})
+	}
 }
 
 // latestState is the list after a registration (B-019).

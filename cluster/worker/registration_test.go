@@ -295,6 +295,9 @@ func TestDecommission_B066(t *testing.T) {
 	}
 	expect(t, "report of the refusal", b.answerReports(nil), "app/0 FAILED to a")
 	b.OneWay(&fakeConn{id: 6, peer: masterB}, &masterB, &sparkmsg.MasterChanged{Master: ref(masterB)})
+	if _, last := b.said[len(b.said)-1].msg.(*sparkmsg.WorkerDecommissioning); !last {
+		t.Errorf("the new master heard %T last", b.said[len(b.said)-1].msg)
+	}
 	if said := take[*sparkmsg.WorkerDecommissioning](b); len(said) != 1 || said[0].to != masterB {
 		t.Errorf("the new master was told %+v", said)
 	}
