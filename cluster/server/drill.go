@@ -349,6 +349,17 @@ func partitionPeers(peers []webui.Peer, names []string) ([]string, error) {
 	return out, nil
 }
 
+// hostPorts are the addresses of a list that names masters by address and by node id.
+func hostPorts(names []string) []string {
+	var out []string
+	for _, n := range names {
+		if _, _, err := net.SplitHostPort(n); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 // begin makes the fault. The caller holds mu.
 func (d *drills) begin(req webui.DrillFaultRequest, peers []string) (webui.DrillStatus, error) {
 	now, duration := time.Now(), time.Duration(req.DurationMillis)*time.Millisecond
@@ -362,7 +373,7 @@ func (d *drills) begin(req webui.DrillFaultRequest, peers []string) (webui.Drill
 		late = answerFirst
 		f.Detail = "the master stops for " + duration.String()
 	case webui.DrillPartition:
-		f.Detail = "nothing passes between this master and " + strings.Join(peers, " ")
+		f.Detail = "nothing passes between this master and " + strings.Join(hostPorts(peers), " ")
 	case webui.DrillSlowDisk:
 		f.Detail = fmt.Sprintf("each sync of the log takes %d ms longer", req.DelayMillis)
 	case webui.DrillFullDisk:
