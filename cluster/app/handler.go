@@ -126,6 +126,8 @@ func (a *App) executorOfLocked(c *sparkrpc.Conn, id string) (*executor, error) {
 	switch {
 	case e == nil:
 		return nil, errors.New("no executor has registered on this connection")
+	case !e.Ended.IsZero():
+		return nil, fmt.Errorf("executor %d has ended", e.ID)
 	case strconv.Itoa(int(e.ID)) != id:
 		return nil, fmt.Errorf("executor %d speaks for executor %s", e.ID, strconv.Quote(clip(id)))
 	}

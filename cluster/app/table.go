@@ -167,6 +167,7 @@ func (a *App) finishLocked(e *executor, reason string) {
 	e.Ended = time.Now()
 	if e.conn != nil {
 		e.conn.Close("executor has ended")
+		e.conn, e.Connected = nil, false
 	}
 	a.live--
 	a.gone = append(a.gone, e.ID)
