@@ -232,7 +232,11 @@ func TestTheEndOfACertificateIsSaidInTime(t *testing.T) {
 	if a := g.Alarms(); len(a) > 0 {
 		t.Errorf("long before: %q", a)
 	}
-	for left, want := range map[time.Duration]string{29*24*time.Hour + time.Minute: "ends in 29 days", 25 * time.Hour: "ends in 1 day,", time.Hour: "ends in less than a day", -time.Hour: "has expired"} {
+	for _, tc := range []struct {
+		left time.Duration
+		want string
+	}{{29*24*time.Hour + time.Minute, "ends in 29 days"}, {25 * time.Hour, "ends in 1 day,"}, {time.Hour, "ends in less than a day"}, {-time.Hour, "has expired"}} {
+		left, want := tc.left, tc.want
 		set(left)
 		if a := g.Alarms(); len(a) != 1 || !strings.Contains(a[0], want) || !strings.Contains(a[0], cfg.WebTLS.Cert) {
 			t.Errorf("%v before: %q", left, a)

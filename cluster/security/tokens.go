@@ -16,7 +16,7 @@ type tokenSet struct {
 
 // tokenFile makes the live value of a token file.
 func tokenFile(path string) *live[tokenSet] {
-	return &live[tokenSet]{what: "the admin tokens", files: []file{{path, true}}, parse: func(contents [][]byte) (*tokenSet, error) {
+	return &live[tokenSet]{what: "the admin token file", files: []file{{path, true}}, parse: func(contents [][]byte) (*tokenSet, error) {
 		list, err := config.ParseTokens(contents[0])
 		if err != nil {
 			return nil, &fileError{path, err}

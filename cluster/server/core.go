@@ -67,6 +67,7 @@ func (s *Server) startCore(ln net.Listener) error {
 		Version: s.version, MasterURL: s.cfg.MasterURL(), ClusterURL: s.cfg.ClusterURL(), WebURL: s.webURL,
 		RESTURL: s.restURL, StartedMillis: s.started.UnixMilli(), MaxDrivers: s.cfg.Deploy.MaxDrivers,
 	}, admin.NodeOf(n, s.alive.Load), softState{s}, familyNames, nil)
+	s.backend.Guard(s.guard)
 	if err := s.registerMetrics(); err != nil {
 		return errors.Join(err, ln.Close())
 	}

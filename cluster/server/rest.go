@@ -31,7 +31,7 @@ func (s *Server) listenREST() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.restURL = "http://" + config.Address{Host: s.restHost(), Port: ln.Addr().(*net.TCPAddr).Port}.String()
+	s.restURL = scheme(s.cfg.RESTTLS.On()) + config.Address{Host: s.restHost(), Port: ln.Addr().(*net.TCPAddr).Port}.String()
 	return ln, nil
 }
 
@@ -61,7 +61,7 @@ func (s *Server) startREST(ln net.Listener) error {
 		return errors.Join(err, ln.Close())
 	}
 	log := s.log.Named("rest")
-	s.rest = webui.Start(ln, rest.NewHandler(rest.Options{
+	s.rest = webui.StartTLS(ln, s.guard.REST(), rest.NewHandler(rest.Options{
 		Backend: &restBackend{s}, Log: log, SparkVersion: s.cfg.REST.SparkVersion, ClusterURL: s.cfg.ClusterURL(),
 		MaxBodyBytes: s.cfg.REST.MaxBodyBytes, AllowedAppResources: allowed, PlaceholderEnv: s.placeholder,
 		Observe: func(call string, status int) { answers.WithLabelValues(call, strconv.Itoa(status)).Inc() },

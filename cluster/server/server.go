@@ -19,6 +19,7 @@ import (
 	"raftmaster/cluster/config"
 	"raftmaster/cluster/master"
 	"raftmaster/cluster/node"
+	"raftmaster/cluster/security"
 	"raftmaster/fsm"
 	"raftmaster/transport/portmux"
 	"raftmaster/transport/sparkmsg"
@@ -44,7 +45,7 @@ type Server struct {
 	log     hclog.Logger
 	version string
 	started time.Time
-	token   string
+	guard   *security.Guard
 
 	web      *webui.Server
 	webURL   string
@@ -105,7 +106,7 @@ func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err 
 	for _, w := range cfg.Warnings {
 		log.Warn(w)
 	}
-	if s.token, err = readToken(cfg.AdminTokenFile); err != nil {
+	if err := s.newGuard(); err != nil {
 		return nil, err
 	}
 	webListener, err := webui.Listen(s.ctx, "MasterUI", cfg.WebUIHost, cfg.WebUIPort, cfg.PortMaxRetries)
@@ -130,6 +131,8 @@ func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err 
 	if err := s.startCore(listener); err != nil {
 		return nil, errors.Join(err, webListener.Close(), closeListener(restListener))
 	}
+	s.guard.Announce()
+	s.wg.Go(func() { s.guard.Run(s.ctx) })
 	s.startWeb(webListener)
 	if restListener != nil {
 		if err := s.startREST(restListener); err != nil {
@@ -173,7 +176,7 @@ func listenHint(err error) string {
 
 func (s *Server) urlOf(ln net.Listener) string {
 	port := ln.Addr().(*net.TCPAddr).Port
-	return "http://" + config.Address{Host: s.cfg.PublicHost, Port: port}.String()
+	return scheme(s.cfg.WebTLS.On()) + config.Address{Host: s.cfg.PublicHost, Port: port}.String()
 }
 
 // URL is where this master's web UI is.
@@ -254,10 +257,10 @@ func (s *Server) leader() (sparkmsg.Address, bool) {
 
 func (s *Server) startWeb(ln net.Listener) {
 	ui := s.cfg.UI
-	s.web = webui.Start(ln, webui.NewHandler(webui.Options{
+	s.web = webui.StartTLS(ln, s.guard.Web(), webui.NewHandler(webui.Options{
 		Drills: s.webDrills(),
 		State:  s.backend, Details: s.backend, Events: s.ring, Leadership: s.backend,
-		Operations: s.backend.Operations(s.svc, s.cfg.Deploy.DecommissionEnabled), Metrics: s.registry, Token: s.token, Title: ui.Title,
+		Operations: s.backend.Operations(s.svc, s.cfg.Deploy.DecommissionEnabled), Metrics: s.registry, Tokens: s.guard.Tokens(), Operated: s.operated, Title: ui.Title,
 		AllowFramingFrom: ui.AllowFramingFrom, XXSSProtection: ui.XXSSProtection,
 		ContentSecurityPolicy: ui.ContentSecurityPolicy, Log: s.log.Named("web"),
 		KillEnabled: ui.KillEnabled, DecommissionEnabled: s.cfg.Deploy.DecommissionEnabled, DecommissionAllow: ui.DecommissionAllow,
@@ -280,13 +283,5 @@ func (s *Server) registerMetrics() error {
 		return err
 	}
 	s.metrics.Store(m)
-	return nil
-}
-
-// readToken reads the token file, if there is one.
-func readToken(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	return config.ReadTokenFile(path)
+	return reg.Register(s.guard)
 }

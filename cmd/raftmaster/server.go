@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"raftmaster/cluster/config"
+	"raftmaster/cluster/security"
 )
 
 // serverFlags are the values that the flags of "server" point to.
@@ -96,6 +97,9 @@ func (p *program) runServer(flags config.Flags) error {
 		return &usageError{err}
 	}
 	if err := cfg.CheckTokenFile(); err != nil {
+		return &usageError{err}
+	}
+	if err := security.Check(cfg); err != nil {
 		return &usageError{err}
 	}
 	log := p.logger(cfg)

@@ -119,11 +119,16 @@ func Listen(ctx context.Context, service, host string, port, maxRetries int) (ne
 // Start serves handler on ln until Shutdown, within the limits on connections; a handler with a method ConnectionRefused
 // counts those that are closed at once. It takes ownership of ln.
 func Start(ln net.Listener, handler http.Handler, log hclog.Logger) *Server {
-	limited := newLimitListener(ln, maxConns, maxConnsPerIP)
+	return start(limited(ln, handler), newHTTPServer(handler, log), log)
+}
+
+// limited bounds the connections of a listener.
+func limited(ln net.Listener, handler http.Handler) *limitListener {
+	out := newLimitListener(ln, maxConns, maxConnsPerIP)
 	if h, ok := handler.(interface{ ConnectionRefused() }); ok {
-		limited.refused = h.ConnectionRefused
+		out.refused = h.ConnectionRefused
 	}
-	return start(limited, newHTTPServer(handler, log), log)
+	return out
 }
 
 func newHTTPServer(handler http.Handler, log hclog.Logger) *http.Server {
