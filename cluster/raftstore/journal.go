@@ -30,7 +30,7 @@ var errNotCarried = errors.New("entries of the journal cannot be carried over")
 // to bolt in one large transaction when the file is full. Bolt alone holds the rest.
 //
 // Rules that make every crash harmless. (1) A file is recycled only after all of it is in bolt, durably. (2) Nothing else
-// changes in bolt at an index that a file may still hold: DeleteRange and large batches empty both files first. So
+// changes in bolt at an index that a file may still hold: DeleteRange and a large batch empty both files first if they must. So
 // what is in the files can be put into bolt once more at any time. (3) After a failed write a file takes no more until it
 // is recycled.
 type journal struct {
@@ -73,6 +73,12 @@ func openJournal(s *Store, d disk) (*journal, error) {
 		}
 		found[i], logs[i] = g, l
 	}
+	for i, name := range journalFiles {
+		if !s.identity.Journal && len(logs[i]) > 0 {
+			text := "it holds entries, although " + identityFile + " says that it does not"
+			return j, errors.Join(damaged(filepath.Join(s.dir, name), text, backupHint), closeSegments(found))
+		}
+	}
 	if found[0] == nil || found[1] == nil {
 		return j, closeSegments(found) // half made: they hold nothing yet
 	}
@@ -80,15 +86,9 @@ func openJournal(s *Store, d disk) (*journal, error) {
 	if found[1].gen < found[0].gen {
 		first = 1
 	}
-	problem := ""
 	if found[1-first].gen != found[first].gen+1 {
-		problem = fmt.Sprintf("it is of generation %d beside %d", found[first].gen, found[1-first].gen)
-	}
-	if !s.identity.Journal && len(logs[0])+len(logs[1]) > 0 {
-		problem = "it holds entries, although " + identityFile + " says that it does not"
-	}
-	if problem != "" {
-		return j, errors.Join(damaged(found[first].path, problem, backupHint), closeSegments(found))
+		text := fmt.Sprintf("it is of generation %d beside %d", found[first].gen, found[1-first].gen)
+		return j, errors.Join(damaged(found[first].path, text, backupHint), closeSegments(found))
 	}
 	for _, i := range []int{first, 1 - first} {
 		j.memory.put(i, logs[i])
@@ -185,10 +185,15 @@ func (j *journal) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// storeDirectly writes to bolt, which must hold all that came before.
+// storeDirectly writes to bolt. The files may stay as they are when they hold nothing at or behind these entries.
 func (j *journal) storeDirectly(logs []*raft.Log) error {
-	if err := j.empty(); err != nil {
-		return err
+	j.mu.RLock()
+	behind := max(j.memory.files[0].high, j.memory.files[1].high) < logs[0].Index
+	j.mu.RUnlock()
+	if !behind {
+		if err := j.empty(); err != nil {
+			return err
+		}
 	}
 	if err := j.bolt.StoreLogs(logs); err != nil {
 		return err

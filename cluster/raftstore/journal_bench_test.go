@@ -30,7 +30,9 @@ func BenchmarkStoreLogs(b *testing.B) {
 				benchStore(b, cache, size, batch)
 			})
 			b.Run(fmt.Sprintf("entry=%d/batch=%d/journal", size, batch), func(b *testing.B) {
-				s, err := Open(options(b.TempDir()))
+				o := options(b.TempDir())
+				o.journalSize = journalSize
+				s, err := Open(o)
 				if err != nil {
 					b.Fatal(err)
 				}

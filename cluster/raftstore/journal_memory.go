@@ -54,10 +54,13 @@ func (m *memory) put(file int, logs []*raft.Log) {
 	}
 }
 
-// putCarried adds entries that are in bolt. None may be pinned.
+// putCarried adds entries that are in bolt. Behind pinned ones they could not be evicted, and are left to bolt.
 func (m *memory) putCarried(logs []*raft.Log) {
-	m.add(logs)
-	m.evict()
+	m.forget(logs[0].Index, logs[len(logs)-1].Index)
+	if len(m.files[0].held)+len(m.files[1].held) == 0 {
+		m.add(logs)
+		m.evict()
+	}
 }
 
 func (m *memory) add(logs []*raft.Log) []*held {

@@ -217,7 +217,7 @@ func (r *run) settle() {
 
 // Whatever happens, all that was acknowledged is there after it, and beside it at most an operation that was not.
 func TestTheLogIsWhatWasAcknowledged(t *testing.T) {
-	seeds := 40
+	seeds := 60
 	if testing.Short() {
 		seeds = 3
 	}
@@ -232,7 +232,7 @@ func TestTheLogIsWhatWasAcknowledged(t *testing.T) {
 				t.Fatal(err)
 			}
 			snapshot(t, r.store, 1<<40, 1) // so that a log may begin anywhere
-			for range 150 {
+			for range 100 {
 				r.step()
 				if err := r.model.differs(r.store); err != nil {
 					r.fatal(err)

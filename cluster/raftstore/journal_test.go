@@ -105,8 +105,8 @@ func TestADamagedJournal(t *testing.T) {
 		"the header":                          {flip(20), ErrDamaged, "no valid header", 0},
 		"an empty file":                       {func([]byte) []byte { return nil }, ErrDamaged, "it has 0 bytes", 0},
 		"a shorter file":                      {func(b []byte) []byte { return b[:batchAt(20)] }, ErrDamaged, "truncated", 0},
-		"a header of before":                  {header(journalHeader{format: 1, generation: 1, size: journalSize}), ErrForeign, "a journal of node ", 0},
-		"a later format":                      {header(journalHeader{format: 2, generation: 3, size: journalSize}), ErrForeign, "format 2, this release reads format 1", 0},
+		"a header of before":                  {header(journalHeader{format: 1, generation: 1, size: testJournal}), ErrForeign, "a journal of node ", 0},
+		"a later format":                      {header(journalHeader{format: 2, generation: 3, size: testJournal}), ErrForeign, "format 2, this release reads format 1", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := left(t)
@@ -155,7 +155,7 @@ func TestFilesOfAJournalBelongTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 			edit(t, dir, "journal-1", func(b []byte) []byte {
-				copy(b[headerSlot(6):], journalHeader{format: 1, generation: 6, size: journalSize, owner: owner}.encode())
+				copy(b[headerSlot(6):], journalHeader{format: 1, generation: 6, size: testJournal, owner: owner}.encode())
 				return b
 			})
 		}, "of generation 3 beside 6"},
@@ -299,11 +299,17 @@ func TestACarryThatFailsAtTheStart(t *testing.T) {
 
 // The memory of entries is bounded by bytes, and a batch that is too long for the journal passes it by.
 func TestMemoryIsBoundedByBytes(t *testing.T) {
-	s := open(t, t.TempDir())
+	o := options(t.TempDir())
+	o.journalSize = journalSize
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
 	most := int64(0)
-	for i := uint64(1); i <= 150; i++ {
+	for i := uint64(1); i <= 100; i++ {
 		size := 300 << 10
-		if i == 100 {
+		if i == 70 {
 			size = 3 << 20
 		}
 		if err := s.Logs().StoreLogs(entries(i, i, 1, size)); err != nil {
@@ -316,19 +322,19 @@ func TestMemoryIsBoundedByBytes(t *testing.T) {
 	if most > cacheBytes+2*journalSize {
 		t.Errorf("%d bytes were in memory", most)
 	}
-	if got := s.BytesAfter(0); got < 149*(300<<10)+(3<<20) {
+	if got := s.BytesAfter(0); got < 99*(300<<10)+(3<<20) {
 		t.Errorf("%d bytes are counted", got)
 	}
 	if err := s.TrimTo(10<<20, 1000); err != nil {
 		t.Fatal(err)
 	}
-	if first, _, err := s.Bounds(); first < 110 || first > 130 || err != nil || s.BytesAfter(0) > 10<<20 {
+	if first, _, err := s.Bounds(); first < 60 || first > 80 || err != nil || s.BytesAfter(0) > 10<<20 {
 		t.Errorf("after the trimming the log begins at %d and has %d bytes, %v", first, s.BytesAfter(0), err)
 	}
-	if err := s.TrimTo(1, 120); err != nil {
+	if err := s.TrimTo(1, 80); err != nil {
 		t.Fatal(err)
 	}
-	if first, _, err := s.Bounds(); first > 130 || err != nil {
+	if first, _, err := s.Bounds(); first > 81 || err != nil {
 		t.Errorf("entries that no snapshot covers are gone: %d, %v", first, err)
 	}
 }
@@ -338,7 +344,7 @@ func TestTheLogIsUsedByManyGoroutines(t *testing.T) {
 	d := newFaultyDisk()
 	s := openFaulty(t, t.TempDir(), d, hclog.NewNullLogger())
 	defer s.Close()
-	const last = 3000
+	const last = 1500
 	fill(t, s, 1, 1, 1)
 	var wg sync.WaitGroup
 	stop := make(chan struct{})

@@ -20,8 +20,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// testJournal is the size of a journal file in tests: small, because it is written for each directory.
+const testJournal = 128 << 10
+
 func options(dir string) Options {
-	return Options{Dir: dir, Logger: hclog.NewNullLogger(), LockWait: 10 * time.Millisecond}
+	return Options{Dir: dir, Logger: hclog.NewNullLogger(), LockWait: 10 * time.Millisecond, journalSize: testJournal}
 }
 
 func open(t *testing.T, dir string) *Store {
