@@ -145,6 +145,9 @@ func takeSubnet() (subnet string, release func(), err error) {
 
 func (c *Cluster) host(last int) string { return fmt.Sprintf("%s%d", c.subnet, last) }
 
+// ClientHost is an address for a client of the harness's own; numbers from 0 to 49 give different ones.
+func (c *Cluster) ClientHost(number int) string { return c.host(firstClient + number) }
+
 // Dir is the directory that holds everything of the cluster.
 func (c *Cluster) Dir() string { return c.dir }
 

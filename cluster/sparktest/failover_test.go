@@ -3,6 +3,7 @@ package sparktest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -168,22 +169,23 @@ func TestLeaderStopsInOrder_SIGTERM(t *testing.T) {
 // Twenty leaders in a row are killed under one running application.
 func TestTwentyLeaderKills_S08_S16(t *testing.T) {
 	needSeveralMasters(t)
-	forReleases(t, func(t *testing.T, spark Spark) { killLeaders(t, spark, 20, 2) })
+	forReleases(t, func(t *testing.T, spark Spark) { killLeaders(t, spark, 20, WorkerOptions{}, 2) })
 }
 
 // Fifty, with more workers.
 func TestFiftyLeaderKills_S08(t *testing.T) {
 	skipUnlessLong(t)
 	needSeveralMasters(t)
-	forReleases(t, func(t *testing.T, spark Spark) { killLeaders(t, spark, 50, 4) })
+	forReleases(t, func(t *testing.T, spark Spark) { killLeaders(t, spark, 50, WorkerOptions{}, 4) })
 }
 
-func killLeaders(t *testing.T, spark Spark, kills, nWorkers int) {
+func killLeaders(t *testing.T, spark Spark, kills int, options WorkerOptions, nWorkers int) {
 	c, _ := newCluster(t, spark, nil)
-	workers := c.StartWorkers(nWorkers, WorkerOptions{})
+	workers := c.StartWorkers(nWorkers, options)
 	a := c.StartApp(AppOptions{Cores: nWorkers, ExecutorCores: 1}).WaitStarted()
 	waitExecutors(t, a, nWorkers, 0)
 	a.Run(2*nWorkers, 0.1) // everything is up, the machine is calm
+	processes := c.ExecutorPIDs(a.ID)
 	leader := c.WaitLeader()
 	settled := waitAttached(t, leader)
 	for kill := range kills {
@@ -209,6 +211,9 @@ func killLeaders(t *testing.T, spark Spark, kills, nWorkers int) {
 		t.Errorf("executors at the last leader: %+v (%v)", list, err)
 	}
 	checkDigests(t, c)
+	if now := c.ExecutorPIDs(a.ID); !slices.Equal(now, processes) || len(now) != nWorkers {
+		t.Errorf("executors are the processes %v, and were %v", now, processes)
+	}
 	a.Finish()
 	waitCompleted(t, c, a.ID, "FINISHED")
 	checkUndisturbed(t, a, nWorkers, workers...)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -37,6 +38,23 @@ func (c *Cluster) Strays(except ...*Process) []string {
 			out = append(out, fmt.Sprintf("%d %s", pid, commandLine(pid)))
 		}
 	}
+	return out
+}
+
+// ExecutorPIDs lists the process ids of the application's executors, lowest first.
+func (c *Cluster) ExecutorPIDs(appID string) []int {
+	var out []int
+	for _, pid := range marked(c.mark) {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		arguments := strings.Split(string(data), "\x00")
+		if slices.Contains(arguments, "org.apache.spark.executor.CoarseGrainedExecutorBackend") && slices.Contains(arguments, appID) {
+			out = append(out, pid)
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

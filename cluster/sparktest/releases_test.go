@@ -170,18 +170,18 @@ func TestAllReleasesInOneCluster(t *testing.T) {
 		needCompiler(t, spark)
 		sparks = append(sparks, spark)
 	}
-	shareCluster(t, sparks, true)
+	shareCluster(t, sparks, WorkerKind(*workersFlag), true)
 }
 
 // shareCluster runs one worker and one application of each release, lets the
 // leader die under them, and lets every application ask for one executor more
 // afterwards.
-func shareCluster(t *testing.T, sparks []Spark, jvm bool) {
+func shareCluster(t *testing.T, sparks []Spark, kind WorkerKind, jvm bool) {
 	t.Helper()
 	c, leader := newCluster(t, sparks[0], nil)
 	workers := map[string]*Worker{} // by release
 	for _, spark := range sparks {
-		workers[spark.Release] = c.StartWorkers(1, WorkerOptions{Spark: spark, Cores: 2})[0]
+		workers[spark.Release] = c.StartWorkers(1, WorkerOptions{Kind: kind, Spark: spark, Cores: 2})[0]
 	}
 	var apps []*App
 	for _, spark := range sparks {
@@ -203,7 +203,7 @@ func shareCluster(t *testing.T, sparks []Spark, jvm bool) {
 		own := workers[sparks[i].Release]
 		own.Kill()
 		own.WaitState("DEAD")
-		again := c.StartWorkers(1, WorkerOptions{Spark: sparks[i], Cores: 2})[0]
+		again := c.StartWorkers(1, WorkerOptions{Kind: kind, Spark: sparks[i], Cores: 2})[0]
 		waitExecutors(t, a, 4, 2)
 		a.Run(4, 0.05)
 		checkOwnRelease(t, a, own, again)

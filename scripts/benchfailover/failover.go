@@ -30,7 +30,7 @@ var fast = &http.Client{Timeout: 500 * time.Millisecond}
 // failovers runs all rounds of one kind on one cluster.
 func failovers(ctx context.Context, kind string, spark sparktest.Spark, opts options) (Result, error) {
 	result := Result{Kind: kind}
-	err := guard(kind, func(h *harness) error {
+	err := sparktest.Guard("bench-"+kind, progress, func(h sparktest.TB) error {
 		cluster := sparktest.Options{Kind: sparktest.KindRaft, Spark: spark}
 		var net *network
 		if kind == "cut-off" {
@@ -174,7 +174,7 @@ func getJSON(url string, into any) error {
 
 // bringBack makes the old leader a follower again and waits until it has caught
 // up.
-func bringBack(h *harness, c *sparktest.Cluster, net *network, kind string, old, next *sparktest.Master) {
+func bringBack(h sparktest.TB, c *sparktest.Cluster, net *network, kind string, old, next *sparktest.Master) {
 	switch kind {
 	case "SIGKILL", "SIGTERM":
 		sparktest.Eventually(h, roundTimeout, "end of "+old.Name(), func() error {
@@ -215,7 +215,7 @@ func freshMaster(ctx context.Context, opts options) (Figures, error) {
 		if ctx.Err() != nil {
 			return Figures{}, ctx.Err()
 		}
-		err := guard("fresh", func(h *harness) error {
+		err := sparktest.Guard("bench-fresh", progress, func(h sparktest.TB) error {
 			c := sparktest.NewCluster(h, sparktest.Options{Kind: sparktest.KindRaft, Masters: 1})
 			if _, err := sparktest.Binaries(); err != nil {
 				return err

@@ -28,7 +28,7 @@ func memoryWithFleet(ctx context.Context, opts options) (Memory, error) {
 	if err := raiseFileLimit(uint64(4*opts.fleet + 200)); err != nil {
 		return result, err
 	}
-	err := guard("memory", func(h *harness) (err error) {
+	err := sparktest.Guard("bench-memory", progress, func(h sparktest.TB) (err error) {
 		c := sparktest.NewCluster(h, sparktest.Options{Kind: sparktest.KindRaft, Masters: 1})
 		leader := c.StartMasters()
 		if result.IdleMB, err = rssAnonMB(leader.Process().PID()); err != nil {

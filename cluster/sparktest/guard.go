@@ -1,4 +1,4 @@
-package main
+package sparktest
 
 import (
 	"errors"
@@ -6,10 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// harness stands in for testing.TB: a fatal error unwinds to guard, which runs
-// the cleanups and returns it.
+// harness stands in for testing.TB where there is no test: a fatal error unwinds to Guard, which runs the cleanups and
+// returns it.
 type harness struct {
 	name     string
+	progress func(format string, args ...any)
 	failed   atomic.Bool
 	cleanups []func()
 }
@@ -17,13 +18,13 @@ type harness struct {
 type fatal struct{ error }
 
 func (h *harness) Helper()                      {}
-func (h *harness) Name() string                 { return "bench-" + h.name }
+func (h *harness) Name() string                 { return h.name }
 func (h *harness) Failed() bool                 { return h.failed.Load() }
 func (h *harness) Cleanup(f func())             { h.cleanups = append(h.cleanups, f) }
-func (h *harness) Logf(format string, a ...any) { progress(format, a...) }
+func (h *harness) Logf(format string, a ...any) { h.progress(format, a...) }
 func (h *harness) Errorf(format string, a ...any) {
 	h.failed.Store(true)
-	progress("ERROR: "+format, a...)
+	h.progress("ERROR: "+format, a...)
 }
 
 func (h *harness) Fatalf(format string, a ...any) {
@@ -31,9 +32,10 @@ func (h *harness) Fatalf(format string, a ...any) {
 	panic(fatal{fmt.Errorf(format, a...)})
 }
 
-// guard runs f with a harness and always its cleanups.
-func guard(name string, f func(h *harness) error) (err error) {
-	h := &harness{name: name}
+// Guard runs f, which drives clusters outside of a test, and always its cleanups; what would fail a test is returned.
+// progress is given what a test would log.
+func Guard(name string, progress func(format string, args ...any), f func(tb TB) error) (err error) {
+	h := &harness{name: name, progress: progress}
 	defer func() {
 		if r := recover(); r != nil {
 			f, ok := r.(fatal)
