@@ -102,7 +102,7 @@ func TestAppClientHoldsExecutorsOfEveryRelease(t *testing.T) {
 }
 
 func holdExecutors(t *testing.T, kind MasterKind, spark Spark) {
-	c := NewCluster(t, Options{Kind: kind, Spark: spark})
+	c := NewCluster(t, Options{Kind: kind, Workers: WorkerKind(*workersFlag), Spark: spark})
 	c.StartMasters()
 	workers := c.StartWorkers(2, WorkerOptions{Cores: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*startTimeout)
