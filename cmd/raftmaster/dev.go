@@ -36,6 +36,7 @@ type devOptions struct {
 	logJSON, drills            bool
 	cores                      int
 	memory                     string
+	workersAsked               bool // --workers was given
 }
 
 func (p *program) devCommand() *cobra.Command {
@@ -52,6 +53,7 @@ func (p *program) devCommand() *cobra.Command {
 					return &usageError{&config.EmptyFlagError{Flag: name}}
 				}
 			}
+			o.workersAsked = cmd.Flags().Changed("workers")
 			return p.runDev(o)
 		},
 	}

@@ -182,6 +182,11 @@ func TestDevWorkerThatDiesIsReported(t *testing.T) {
 }
 
 func TestDevWithoutSpark(t *testing.T) {
+	quiet := newBench(nil, stopAtOnce)
+	if code, _ := quiet.main("dev", "--masters", "1", "--base-port", "17077"); code != exitOK || strings.Contains(quiet.log.String(), "NO WORKERS STARTED") ||
+		!strings.Contains(quiet.log.String(), "none: set SPARK_HOME") {
+		t.Errorf("exit code %d: %s", code, quiet.log.String())
+	}
 	serveLeader(t)
 	b := newBench(map[string]string{"SPARK_HOME": t.TempDir()}, func(*bench, int) {})
 	done := make(chan int, 1)

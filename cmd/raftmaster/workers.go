@@ -23,13 +23,17 @@ const (
 	devLeaderPoll = 20 * time.Millisecond
 )
 
-// runWorkers runs the workers of a development cluster in this process, or says loudly why there are none.
+// runWorkers runs the workers of a development cluster in this process, or says loudly why there are none although they were
+// asked for.
 func (p *program) runWorkers(ctx context.Context, o devOptions, cfgs []config.Config, dir string, log hclog.Logger) error {
 	if o.workers == 0 {
 		return nil
 	}
 	masters := cfgs[0].ClusterURL()
 	if home, _ := p.lookupEnv("SPARK_HOME"); home == "" {
+		if !o.workersAsked {
+			return nil // printDev has said so
+		}
 		log.Warn("NO WORKERS STARTED: SPARK_HOME is not set, so there is no Spark whose executors they could start; "+
 			"set it to a Spark 3.2 to 4.3 installation, or start workers yourself", "wanted", o.workers, "master_url", masters)
 		return nil
