@@ -307,7 +307,7 @@ func (x *exercise) probe(ctx context.Context) {
 		x.mu.Lock()
 		x.r.ProbeApps = append(x.r.ProbeApps, reg.AppID)
 		x.mu.Unlock()
-		if x.expected && reg.Master == x.r.Leader.Address && !x.kept.Load() {
+		if x.expected && reg.Master == x.r.Leader.Address && !x.kept.Load() && !x.w.aliveBefore(reg.At) {
 			// The old leader took it before it knew of its end.
 			x.w.await(pctx, x.d.cfg.Limit, func() bool { return !x.w.alive.IsZero() || x.kept.Load() })
 			continue

@@ -219,6 +219,13 @@ func (w *watch) await(ctx context.Context, limit time.Duration, cond func() bool
 	}
 }
 
+// aliveBefore tells whether a new leader was ALIVE at that time.
+func (w *watch) aliveBefore(at time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.alive.IsZero() && w.alive.Before(at)
+}
+
 // newLeader gives the leader that has come after the fault.
 func (w *watch) newLeader() (m Master, term uint64, ok bool) {
 	w.mu.Lock()

@@ -56,6 +56,7 @@ type drills struct {
 
 	mu     sync.Mutex
 	claim  *webui.DrillClaim
+	until  time.Time   // of the claim, on the monotonic clock
 	lapse  *time.Timer // of the claim
 	fault  *webui.DrillFault
 	end    *time.Timer // of the fault
@@ -205,6 +206,7 @@ func (d *drills) Claim(ctx context.Context, req webui.DrillClaimRequest) (webui.
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.lapsedLocked()
 	switch {
 	case d.closed:
 		return webui.DrillStatus{}, drillRefused("this master is stopping")
@@ -216,28 +218,30 @@ func (d *drills) Claim(ctx context.Context, req webui.DrillClaimRequest) (webui.
 		d.announce("claimed", d.claim.Drill, "a drill may begin: "+d.who())
 	}
 	ttl := time.Duration(req.TTLMillis) * time.Millisecond
-	d.claim.ExpiresMillis = time.Now().Add(ttl).UnixMilli()
+	d.until = time.Now().Add(ttl)
+	d.claim.ExpiresMillis = d.until.UnixMilli()
 	if d.lapse != nil {
 		d.lapse.Stop()
 	}
-	claim := d.claim
-	d.lapse = time.AfterFunc(ttl, func() { d.lapsed(claim) })
+	d.lapse = time.AfterFunc(ttl, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.lapsedLocked()
+	})
 	return d.statusLocked(), nil
 }
 
-// lapsed ends what a drill has left behind that is heard of no more.
-func (d *drills) lapsed(claim *webui.DrillClaim) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.claim != claim || time.Now().UnixMilli() < claim.ExpiresMillis {
-		return // it was given back, or renewed in the meantime
+// lapsedLocked ends what a drill has left behind that is heard of no more. The caller holds mu.
+func (d *drills) lapsedLocked() {
+	if d.claim == nil || time.Until(d.until) > 0 {
+		return
 	}
 	how := webui.DrillEndedAbandoned
 	if d.fault != nil && d.fault.EndsMillis > 0 && time.Now().UnixMilli() >= d.fault.EndsMillis {
 		how = webui.DrillEndedDuration // after a pause both are due
 	}
 	d.endLocked(how)
-	d.announce("lapsed", claim.Drill, "nothing was heard of the drill: "+d.who())
+	d.announce("lapsed", d.claim.Drill, "nothing was heard of the drill: "+d.who())
 	d.dropClaim()
 }
 

@@ -91,7 +91,7 @@ type DrillFaultRequest struct {
 // DrillClaim is who drills.
 type DrillClaim struct {
 	Drill string `json:"drill"`
-	// By is what the drill says of itself, Caller the address that the claim came from.
+	// By is what the drill says of itself, Caller the name of the token and the address that the claim came from.
 	By            string `json:"by"`
 	Caller        string `json:"caller"`
 	ExpiresMillis int64  `json:"expires_millis"`
@@ -274,11 +274,12 @@ type callerKey struct{}
 // withCaller lets CallerOf find out who calls.
 func withCaller(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, r.RemoteAddr)))
+		next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, actor(r)+" ("+r.RemoteAddr+")")))
 	}
 }
 
-// CallerOf is the address that a call of Claim, Release or Inject came from; "" outside of one.
+// CallerOf is the name of the token of a call of Claim, Release or Inject, and the address that it came from; "" outside of
+// one.
 func CallerOf(ctx context.Context) string {
 	s, _ := ctx.Value(callerKey{}).(string)
 	return s

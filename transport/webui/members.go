@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"raftmaster/transport/internal/uibase"
 )
 
@@ -138,9 +140,13 @@ func change[Req, Answer any](h *Handler, have func() bool, limit func(Req) time.
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
-		h.opts.Log.Info("a change was asked for", "path", r.URL.Path, "request", fmt.Sprintf("%+v", req), "caller", r.RemoteAddr, "actor", actor(r))
+		level, what := hclog.Info, strings.TrimPrefix(r.URL.Path, "/v1/")
+		if what == "drill/claim" { // which is renewed all the time
+			level = hclog.Debug
+		}
+		h.opts.Log.Log(level, "a change was asked for", "path", r.URL.Path, "request", fmt.Sprintf("%+v", req), "caller", r.RemoteAddr, "actor", actor(r))
 		done, err := do(ctx, req)
-		if what := strings.TrimPrefix(r.URL.Path, "/v1/"); what != "drill/claim" { // which is renewed all the time
+		if level == hclog.Info {
 			h.operated(r, what, req, err)
 		}
 		if err != nil {
