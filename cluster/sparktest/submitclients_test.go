@@ -22,7 +22,7 @@ func forMasters(t *testing.T, test func(t *testing.T, kind MasterKind, spark Spa
 // gatewayClients are the submission clients of both gateways. Before the masters of their lists stands one that is dead.
 func gatewayClients(t *testing.T, c *Cluster, spark Spark) map[submit.Gateway]submit.Client {
 	t.Helper()
-	dead := c.host(250)
+	dead := c.host(firstClient + 60)
 	rpc, rest := []string{net.JoinHostPort(dead, strconv.Itoa(masterPort))}, []string{net.JoinHostPort(dead, strconv.Itoa(masterREST))}
 	for _, m := range c.Masters() {
 		rpc, rest = append(rpc, m.Address()), append(rest, m.RESTAddress())

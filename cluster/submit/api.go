@@ -2,6 +2,7 @@ package submit
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -50,7 +51,9 @@ type Config struct {
 	Patience time.Duration
 	// Scheme is http or https, of REST; http.
 	Scheme string
-	Log    hclog.Logger
+	// TLS says how https is spoken; nil as usual.
+	TLS *tls.Config
+	Log hclog.Logger
 }
 
 const (

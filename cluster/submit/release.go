@@ -25,6 +25,8 @@ type Sources struct {
 	Scheme    string
 	// Timeout bounds one answer; 5 s.
 	Timeout time.Duration
+	// Transport makes the calls over HTTP; nil for a plain one.
+	Transport http.RoundTripper
 }
 
 // Release is what a submitter must play.
@@ -68,7 +70,10 @@ func FindRelease(ctx context.Context, s Sources) (Release, error) {
 	if s.Scheme == "" {
 		s.Scheme = "http"
 	}
-	f := finder{sources: s, http: &http.Client{Timeout: s.Timeout, Transport: &http.Transport{DisableKeepAlives: true},
+	if s.Transport == nil {
+		s.Transport = &http.Transport{DisableKeepAlives: true}
+	}
+	f := finder{sources: s, http: &http.Client{Timeout: s.Timeout, Transport: s.Transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	for _, step := range []func(context.Context) (Release, bool, error){f.web, f.gateways} {
 		r, ok, err := step(ctx)

@@ -44,7 +44,7 @@ func NewREST(cfg Config) (Client, error) {
 		Proxy:       nil,
 		DialContext: (&net.Dialer{Timeout: min(cfg.AskTimeout, 5*time.Second)}).DialContext,
 		// No connection is used twice: a request on one that the server is about to close would have to be repeated.
-		DisableKeepAlives: true, TLSHandshakeTimeout: cfg.AskTimeout, MaxResponseHeaderBytes: 64 << 10,
+		DisableKeepAlives: true, TLSHandshakeTimeout: cfg.AskTimeout, TLSClientConfig: cfg.TLS.Clone(), MaxResponseHeaderBytes: 64 << 10,
 	}
 	return &restClient{cfg: cfg, http: &http.Client{Transport: transport, Timeout: cfg.AskTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil

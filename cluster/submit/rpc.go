@@ -105,8 +105,19 @@ func (c *rpcClient) Close() {
 	}
 }
 
-// Submit implements Client. The leader is looked for first, so that the submission goes to one master only.
+// Submit implements Client. Each submission is made by a client of its own, as each process of deploy.Client makes one:
+// raftmaster knows a client by its address, and takes what one submits again around an election for the same driver.
 func (c *rpcClient) Submit(ctx context.Context, job Job) (Submission, error) {
+	one := &rpcClient{cfg: c.cfg, family: c.family}
+	if err := one.open(); err != nil {
+		return Submission{}, err
+	}
+	defer one.Close()
+	return one.submit(ctx, job)
+}
+
+// submit looks for the leader first, so that the submission goes to one master only.
+func (c *rpcClient) submit(ctx context.Context, job Job) (Submission, error) {
 	if job.Submitted.IsZero() {
 		job.Submitted = time.Now()
 	}

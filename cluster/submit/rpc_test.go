@@ -30,6 +30,7 @@ type fakeMaster struct {
 	onSubmit func(c *sparkrpc.Conn, reply func(sparkmsg.Message, error))
 	got      []string
 	desc     *sparkmsg.DriverDescription
+	senders  map[frame.Address]bool // of submissions
 	status   sparkmsg.DriverStatusResponse
 }
 
@@ -39,7 +40,7 @@ func startMaster(t *testing.T) *fakeMaster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &fakeMaster{ln: ln, families: sparkmsg.AllFamilies}
+	m := &fakeMaster{ln: ln, families: sparkmsg.AllFamilies, senders: map[frame.Address]bool{}}
 	m.addr = frame.Address{Host: "127.0.0.1", Port: int32(ln.Addr().(*net.TCPAddr).Port)}
 	m.ep = sparkrpc.New(sparkrpc.Config{Self: m.addr, Log: hclog.NewNullLogger(), Exists: func(n string) bool { return n == masterEndpoint }}, m)
 	m.wg.Go(func() {
@@ -92,7 +93,7 @@ func (m *fakeMaster) Ask(c *sparkrpc.Conn, in sparkrpc.Inbound, reply func(spark
 		s := m.status
 		reply(&s, nil)
 	case *sparkmsg.RequestSubmitDriver:
-		m.desc = q.DriverDescription
+		m.desc, m.senders[*in.Sender] = q.DriverDescription, true
 		id := "driver-1"
 		switch {
 		case m.onSubmit != nil:
@@ -174,6 +175,22 @@ func TestRPCFindsTheLeader(t *testing.T) {
 	}
 	if got := lead.desc.Command.JavaOpts; !strings.Contains(strings.Join(got, " "), "-Dspark.master=spark://"+dead+",") {
 		t.Errorf("spark.master is not the whole list: %v", got)
+	}
+}
+
+// TestRPCSubmissionsHaveTheirOwnAddresses: a master takes what comes from one address for one driver.
+func TestRPCSubmissionsHaveTheirOwnAddresses(t *testing.T) {
+	m := startMaster(t)
+	c := newRPC(t, Config{Masters: []string{m.addr.String()}, SparkVersion: "4.3.0"})
+	for range 3 {
+		if _, err := c.Submit(t.Context(), plainJob); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.senders) != 3 {
+		t.Errorf("three submissions came from %v", m.senders)
 	}
 }
 
