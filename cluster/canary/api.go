@@ -1,6 +1,7 @@
 package canary
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -25,6 +26,8 @@ type Config struct {
 	Timeout time.Duration
 	// AskTimeout bounds one answer of a web UI; 5 s.
 	AskTimeout time.Duration
+	// Transport makes the calls to web UIs; nil for a plain one.
+	Transport http.RoundTripper
 	// StepTimeout bounds the time from the grant of an executor to its thread dump; 60 s.
 	StepTimeout time.Duration
 	// Settle is how long no executor may be granted before it counts that the master has none to give; 3 s.

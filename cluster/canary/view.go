@@ -28,8 +28,11 @@ type web struct {
 }
 
 func newWeb(cfg *Config) *web {
-	return &web{urls: cfg.WebURLs, http: &http.Client{Timeout: cfg.AskTimeout,
-		Transport:     &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: cfg.AskTimeout}).DialContext},
+	transport := cfg.Transport
+	if transport == nil {
+		transport = &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: cfg.AskTimeout}).DialContext}
+	}
+	return &web{urls: cfg.WebURLs, http: &http.Client{Timeout: cfg.AskTimeout, Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 

@@ -45,7 +45,7 @@ func (a *app) canaryCommand() *cobra.Command {
 
 func (f *canaryFlags) config(a *app) (canary.Config, error) {
 	cfg := f.cfg
-	cfg.WebURLs, cfg.AskTimeout = a.client.endpoints, a.timeout
+	cfg.WebURLs, cfg.AskTimeout, cfg.Transport = a.client.endpoints, a.timeout, a.client.elsewhere()
 	mb, err := rest.ParseMemoryMB(f.memory)
 	if err != nil || mb < 1 {
 		return cfg, coded(exitUsage, "--memory %s: must be a memory such as 512m", f.memory)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,28 +29,32 @@ type client struct {
 	timeout   time.Duration
 	token     string
 	http      *http.Client
+	wants     *wants
+	tls       *tls.Config
 }
 
-func newClient(endpoints []string, timeout time.Duration, token string) *client {
+// newClient makes a client; secure says how https:// is spoken, nil as usual.
+func newClient(endpoints []string, timeout time.Duration, token string, secure *tls.Config) *client {
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: min(timeout, 2*time.Second)}).DialContext,
 		TLSHandshakeTimeout: timeout,
 		DisableKeepAlives:   true,
+		TLSClientConfig:     secure,
 	}
-	return &client{endpoints: endpoints, timeout: timeout, token: token,
+	return &client{endpoints: endpoints, timeout: timeout, token: token, wants: &wants{}, tls: secure,
 		http: &http.Client{Transport: transport, CheckRedirect: sameHostOnly}}
 }
 
 // sameHostOnly keeps the token from travelling to another host.
 func sameHostOnly(req *http.Request, via []*http.Request) error {
-	if len(via) > 3 || req.URL.Host != via[0].URL.Host {
+	if len(via) > 3 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
 		return errors.New("refusing to follow a redirect to " + req.URL.Host)
 	}
 	return nil
 }
 
-// parseEndpoints reads a comma-separated list of URLs; http:// may be left out.
-func parseEndpoints(list string) ([]string, error) {
+// parseEndpoints reads a comma-separated list of URLs; a scheme that is left out is the one given.
+func parseEndpoints(list, scheme string) ([]string, error) {
 	var out []string
 	for _, e := range strings.Split(list, ",") {
 		e = strings.TrimRight(strings.TrimSpace(e), "/")
@@ -60,7 +65,7 @@ func parseEndpoints(list string) ([]string, error) {
 			return nil, coded(exitUsage, "endpoint %q: give the web UI address of a master (http://host:8080), not its cluster port", e)
 		}
 		if !strings.Contains(e, "://") {
-			e = "http://" + e
+			e = scheme + e
 		}
 		u, err := url.Parse(e)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -121,11 +126,7 @@ func (c *client) call(ctx context.Context, method, endpoint, path string, body, 
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	// The token is only shown where it is needed: to change something.
-	if c.token != "" && method != http.MethodGet {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	resp, err := c.http.Do(req)
+	resp, err := c.send(req)
 	if err != nil {
 		return err
 	}
@@ -144,6 +145,9 @@ func decode(resp *http.Response, path string, v any) error {
 		e := &apiError{status: resp.StatusCode, path: path}
 		if json.Unmarshal(data, &e.body) != nil || e.body.Message == "" {
 			e.body.Message = "HTTP status " + resp.Status
+			if strings.Contains(string(data[:min(len(data), 200)]), wantsHTTPS) {
+				e.body.Message = wantsHTTPS
+			}
 		}
 		return e
 	}
@@ -179,10 +183,12 @@ func askAll[T any](ctx context.Context, c *client, path string) []answer[T] {
 // survey is the state of every master that could be asked.
 type survey struct {
 	answers []answer[webui.Status]
+	// tokenGiven: a token was presented to those who wanted one.
+	tokenGiven bool
 }
 
 func (c *client) survey(ctx context.Context) survey {
-	return survey{answers: askAll[webui.Status](ctx, c, "/v1/status")}
+	return survey{answers: askAll[webui.Status](ctx, c, "/v1/status"), tokenGiven: c.token != ""}
 }
 
 // answered lists those that did answer.
@@ -278,9 +284,22 @@ func nobodyError(s survey) error {
 		}
 		lines = append(lines, "  "+a.endpoint+": "+shortError(a.err))
 	}
-	lines = append(lines, "next: check that raftmaster server runs there, and that --endpoints names the web UI ports (curl "+
-		s.answers[0].endpoint+"/healthz)")
+	lines = append(lines, "next: "+s.nextStep())
 	return coded(code, "%s", strings.Join(lines, "\n"))
+}
+
+// nextStep says what may help when nobody answered as wanted.
+func (s survey) nextStep() string {
+	for _, a := range s.answers {
+		if h := tlsHint(a.err); h != "" {
+			return h
+		}
+		var refused *apiError
+		if errors.As(a.err, &refused) && refused.body.Code == webui.CodeUnauthorized {
+			return tokenHint(true, s.tokenGiven)
+		}
+	}
+	return "check that raftmaster server runs there, and that --endpoints names the web UI ports (curl " + s.answers[0].endpoint + "/healthz)"
 }
 
 // noLeaderError names the voters, who answered and who did not, and what to try next.

@@ -82,6 +82,9 @@ func eventCells(e webui.Event) []any {
 	if e.Reason != "" {
 		text += " (" + e.Reason + ")"
 	}
+	if e.Actor != "" {
+		text += " by " + e.Actor
+	}
 	return []any{stamp(e.TimeMillis), e.Node, e.Term, e.Kind, e.Subject, text}
 }
 
@@ -171,7 +174,7 @@ func (a *app) stream(ctx context.Context, endpoint string, after uint64, each fu
 	if err != nil {
 		return err
 	}
-	resp, err := a.client.http.Do(req)
+	resp, err := a.client.send(req)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func (g *gatewayFlags) client(ctx context.Context, a *app, asking bool) (submit.
 	if err != nil {
 		return nil, kind, gatewayError(err)
 	}
-	cfg := submit.Config{Masters: masters, Scheme: scheme, SparkVersion: g.sparkVersion, AskTimeout: a.timeout, Patience: g.patience}
+	cfg := submit.Config{Masters: masters, Scheme: scheme, SparkVersion: g.sparkVersion, AskTimeout: a.timeout, Patience: g.patience, TLS: a.client.tls}
 	if cfg.SparkVersion == "" && (kind == submit.GatewayRPC || !asking) {
 		if cfg.SparkVersion, err = a.findRelease(ctx, kind, cfg, web, asking); err != nil {
 			return nil, kind, err
@@ -98,7 +98,7 @@ func (g *gatewayFlags) client(ctx context.Context, a *app, asking bool) (submit.
 
 // findRelease finds out the release to speak as. Over REST it may stay open: the server says what it is.
 func (a *app) findRelease(ctx context.Context, kind submit.Gateway, cfg submit.Config, web []string, asking bool) (string, error) {
-	src := submit.Sources{Web: web, Timeout: a.timeout, Scheme: cfg.Scheme}
+	src := submit.Sources{Web: web, Timeout: a.timeout, Scheme: cfg.Scheme, Transport: a.client.elsewhere()}
 	if kind == submit.GatewayRPC {
 		src.RPC = cfg.Masters
 	} else {

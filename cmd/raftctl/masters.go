@@ -112,6 +112,9 @@ func statusTable(w io.Writer, s survey, best *answer[webui.Status]) {
 	for _, alarm := range v.Alarms {
 		row(w, "ALARM", alarm)
 	}
+	for _, note := range v.Notes {
+		row(w, "Open", clean(note))
+	}
 }
 
 func takeOverTable(w io.Writer, v webui.Status) {

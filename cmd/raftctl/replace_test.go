@@ -144,7 +144,7 @@ func (c *realMasters) healthy() error {
 // workers lists what one master has in its own copy of the state.
 func (c *realMasters) workers(i int) (webui.WorkersAnswer, error) {
 	var v webui.WorkersAnswer
-	err := newClient([]string{c.up[i].URL()}, patience, "").get(c.t.Context(), c.up[i].URL(), "/v1/workers", &v)
+	err := newClient([]string{c.up[i].URL()}, patience, "", nil).get(c.t.Context(), c.up[i].URL(), "/v1/workers", &v)
 	return v, err
 }
 

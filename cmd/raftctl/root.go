@@ -28,6 +28,7 @@ type app struct {
 	output    string
 	tokenFile string
 	timeout   time.Duration
+	tls       tlsFlags
 
 	// named: the caller named endpoints, by flag or environment.
 	named bool
@@ -63,6 +64,7 @@ func newRoot(t terminal) *cobra.Command {
 	fs.StringVarP(&a.output, "output", "o", "table", "table or json")
 	fs.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long one answer may take")
 	fs.StringVar(&a.tokenFile, "token-file", "", "file with the admin token in its first line (RAFTCTL_TOKEN holds the token itself)")
+	a.tls.register(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded(exitUsage, "%w", cli.PlainFlagError(err)) })
 	root.AddCommand(
 		a.verb("status", "Show every master, the quorum and the totals", a.status),
@@ -94,7 +96,7 @@ func (a *app) verb(use, short string, run func(ctx context.Context) error) *cobr
 
 // prepare checks the common flags.
 func (a *app) prepare(cmd *cobra.Command) error {
-	for _, name := range []string{"endpoints", "token-file"} {
+	for _, name := range []string{"endpoints", "token-file", "cacert", "cert", "key", "server-name"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.TrimSpace(f.Value.String()) == "" {
 			return coded(exitUsage, "--%s is given and empty: is a variable of your shell not set? give it a value, or leave the flag out", name)
 		}
@@ -109,10 +111,23 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	if list == "" {
 		list, _ = a.term.lookupEnv("RAFTCTL_ENDPOINTS")
 	}
-	if a.named = strings.TrimSpace(list) != ""; !a.named {
-		list = defaultEndpoint
+	a.named = strings.TrimSpace(list) != ""
+	a.tls.fromEnvironment(cmd, a.term.lookupEnv)
+	scheme := "http://"
+	if a.tls.given() {
+		scheme = "https://"
 	}
-	endpoints, err := parseEndpoints(list)
+	if !a.named {
+		list = strings.TrimPrefix(defaultEndpoint, "http://")
+	}
+	endpoints, err := parseEndpoints(list, scheme)
+	if err != nil {
+		return err
+	}
+	if err := a.tls.check(a, endpoints); err != nil {
+		return err
+	}
+	secure, err := a.tls.config()
 	if err != nil {
 		return err
 	}
@@ -120,7 +135,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	a.client = newClient(endpoints, a.timeout, token)
+	a.client = newClient(endpoints, a.timeout, token, secure)
 	a.print = printer{out: a.term.out, json: a.output == "json"}
 	return nil
 }

@@ -104,6 +104,12 @@ func apiExitCode(e *apiError) int {
 func hint(e *apiError, tokenGiven bool) string {
 	switch e.body.Code {
 	case webui.CodeUnauthorized:
+		if e.status == http.StatusTooManyRequests {
+			return "\nnext: wait a minute, and compare the token with the master's --token-file"
+		}
+		if strings.Contains(e.body.Message, "role operate") {
+			return "\nnext: give a token of the role operate with --token-file or RAFTCTL_TOKEN"
+		}
 		return "\nnext: " + tokenHint(e.status == http.StatusUnauthorized, tokenGiven)
 	case webui.CodeNotFound:
 		return "\nnext: " + notFoundHint(e.path)
@@ -132,7 +138,7 @@ func notFoundHint(path string) string {
 func tokenHint(tokenConfigured, tokenGiven bool) string {
 	switch {
 	case tokenConfigured && tokenGiven:
-		return "the token given (--token-file or RAFTCTL_TOKEN) is not the one of that master: compare it with the first line of the master's --token-file"
+		return "the token given (--token-file or RAFTCTL_TOKEN) is not the one of that master: compare it with the master's --token-file"
 	case tokenConfigured:
 		return "give the token with --token-file or RAFTCTL_TOKEN; it is needed on the master's own machine too"
 	}

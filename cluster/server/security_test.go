@@ -1,0 +1,105 @@
+package server
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"raftmaster/cluster/config"
+	"raftmaster/transport/certtest"
+	"raftmaster/transport/webui"
+)
+
+// TestTokensAndHTTPSOfARunningMaster: who may what, what is recorded, and what becomes of new files.
+func TestTokensAndHTTPSOfARunningMaster(t *testing.T) {
+	t.Parallel()
+	const ann, grafana = "ann-token-0123456789", "grafana-token-0123456789"
+	ca, dir := certtest.New(t, "ca"), t.TempDir()
+	tokens := filepath.Join(dir, "tokens")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(tokens, "ann operate "+ann+"\n")
+	c := start(t, 1, func(cfg *config.Config) {
+		withREST(cfg)
+		cert := ca.Issue(nil, cfg.Host)
+		cfg.WebTLS.Cert, cfg.WebTLS.Key, cfg.RESTTLS.CA = ca.Write(dir, cert)
+		cfg.RESTTLS.Cert, cfg.RESTTLS.Key = cfg.WebTLS.Cert, cfg.WebTLS.Key
+		cfg.AdminTokenFile = tokens
+	})
+	m := c.masters[0]
+	s := m.server()
+	if !strings.HasPrefix(s.URL(), "https://") || !strings.HasPrefix(s.RESTURL(), "https://") {
+		t.Fatalf("%s %s", s.URL(), s.RESTURL())
+	}
+	client := func(certs ...tls.Certificate) *http.Client {
+		return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: ca.Pool, Certificates: certs}}}
+	}
+	ask := func(method, path, token, body string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequest(method, s.URL()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(b)
+	}
+	if code, body := ask(http.MethodGet, "/v1/status", "", ""); code != http.StatusOK || !strings.Contains(body, `"web_url": "https://`) {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, body := ask(http.MethodPost, "/v1/clear", ann, "{}"); code != http.StatusOK {
+		t.Errorf("%d %s", code, body)
+	}
+	events, _ := s.ring.Since(0, 1000)
+	if !slices.ContainsFunc(events, func(e webui.Event) bool { return e.Kind == "operator" && e.Subject == "clear" && e.Actor == "ann" }) {
+		t.Errorf("the timeline does not say who did it: %+v", events)
+	}
+	write(tokens, "ann operate "+ann+"\ngrafana read "+grafana+"\n")
+	eventually(t, "reading needs a token", func() bool { code, _ := ask(http.MethodGet, "/v1/status", "", ""); return code == http.StatusUnauthorized })
+	if code, body := ask(http.MethodPost, "/v1/clear", grafana, "{}"); code != http.StatusForbidden {
+		t.Errorf("%d %s", code, body)
+	}
+	write(tokens, "ann operate\n")
+	eventually(t, "an alarm about the tokens", func() bool {
+		code, body := ask(http.MethodGet, "/v1/status", grafana, "")
+		return code == http.StatusOK && strings.Contains(body, "the admin token file cannot be replaced") && strings.Contains(body, "line 1")
+	})
+	for _, path := range []string{"/environment/", "/v1/events", "/v1/status", "/metrics"} {
+		if _, body := ask(http.MethodGet, path, grafana, ""); strings.Contains(body, ann) || strings.Contains(body, grafana) {
+			t.Errorf("%s shows a token", path)
+		}
+	}
+	if log := m.log.String(); strings.Contains(log, ann) || strings.Contains(log, grafana) {
+		t.Error("the log shows a token")
+	}
+	for with, good := range map[*http.Client]bool{client(): false, client(ca.Issue(nil, "a client").TLS): true} {
+		resp, err := with.Get(s.RESTURL() + "/v1/submissions/readyz")
+		if (err == nil) != good {
+			t.Errorf("the gateway, good certificate %v: %v", good, err)
+		}
+		if err == nil {
+			resp.Body.Close()
+		}
+	}
+}
