@@ -61,7 +61,8 @@ func (x *exercise) total() {
 	x.r.Steps.Total = &last
 }
 
-// stateAfter fetches the state once the drill's own applications are gone from it.
+// stateAfter fetches the state once the drill's own applications are gone from it. One that stays, because the message of
+// its end was lost with a leader, is ended.
 func (x *exercise) stateAfter(ctx context.Context, m Master) (state, error) {
 	for end := time.Now().Add(closing); ; sleep(ctx, 100*time.Millisecond) {
 		st, err := fetchState(ctx, x.d.cfg.Client, m)
@@ -72,12 +73,18 @@ func (x *exercise) stateAfter(ctx context.Context, m Master) (state, error) {
 		if left < 0 {
 			return st, nil
 		}
-		if id := st.Apps[left].ID; time.Now().After(end) || ctx.Err() != nil {
-			x.problem("the drill's own application %s is still there", id)
+		id := st.Apps[left].ID
+		if !slices.Contains(x.r.ProbeApps, id) {
+			x.r.ProbeApps = append(x.r.ProbeApps, id)
+		}
+		if time.Until(end) < closing-time.Second {
+			kctx, cancel := context.WithTimeout(ctx, askLimit)
+			_, err = post[webui.Kill](kctx, x.d.cfg.Client, m.WebURL, "/v1/kill", webui.KillRequest{Kind: webui.KindApp, ID: id})
+			cancel()
+		}
+		if time.Now().After(end) || ctx.Err() != nil {
+			x.problem("the drill's own application %s is still there (the last attempt to end it: %v)", id, err)
 			x.advise("raftctl kill app %s --yes", id)
-			if !slices.Contains(x.r.ProbeApps, id) {
-				x.r.ProbeApps = append(x.r.ProbeApps, id)
-			}
 			return st, nil
 		}
 	}

@@ -25,8 +25,9 @@ type SparkProbe struct {
 }
 
 // registerEvery is how often the probe sends its registration to all masters. A real client does so every 20 s; masters
-// that do not lead keep a registration, so that one is enough, but a master that was down has not got it.
-const registerEvery = 250 * time.Millisecond
+// that do not lead keep a registration, so that one is enough, but a master that was down has not got it. A repetition
+// that is on its way when the answer comes registers once more.
+const registerEvery = 3 * time.Second
 
 // Register implements Prober.
 func (p SparkProbe) Register(ctx context.Context, masters []string, name string) (Registration, error) {
@@ -75,8 +76,10 @@ func (p SparkProbe) await(ctx context.Context, app *sparkpeer.App) (Registration
 		if m.Master.Address != nil {
 			r.Master = m.Master.Address.String()
 		}
-		app.Unregister()
-		time.Sleep(slice) // the message is on its way; nobody answers it
+		for id := ""; id != app.ID(); time.Sleep(slice) { // nobody answers; the message is on its way
+			id = app.ID()
+			app.Unregister()
+		}
 		return r, nil
 	}
 	return Registration{}, errors.Join(errors.New("no master has accepted an application"), ctx.Err())
