@@ -110,10 +110,15 @@ func (d *runner) release(members []Master) []string {
 	return out
 }
 
-// inject begins a fault on a master, or ends it.
+// inject begins a fault on a master, or ends it. The claim is renewed first: a master that was restarted has forgotten it.
 func (d *runner) inject(ctx context.Context, m Master, req webui.DrillFaultRequest) (webui.DrillStatus, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
+	if req.Kind != webui.DrillEnd {
+		if err := d.renew(ctx, m); err != nil {
+			return webui.DrillStatus{}, time.Time{}, err
+		}
+	}
 	req.Drill = d.id
 	st, err := post[webui.DrillStatus](ctx, d.cfg.Client, m.WebURL, "/v1/drill/"+req.Kind, req)
 	return st, time.Now().Add(time.Duration(st.BeginsInMillis) * time.Millisecond), err

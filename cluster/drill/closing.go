@@ -98,7 +98,7 @@ func (x *exercise) replicas(ctx context.Context, s *survey) {
 	}
 	var mu sync.Mutex
 	all := map[uint64]map[string]string{} // by index, then master: the digest
-	for end := time.Now().Add(closing); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, pollPause) {
+	for end := time.Now().Add(min(closing, x.d.cfg.Limit)); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, pollPause) {
 		now := make([]seen, len(s.members))
 		each(len(s.members), func(i int) {
 			st, err := ask[webui.Status](ctx, x.d.cfg.Client, s.members[i].WebURL, "/v1/status")
