@@ -144,7 +144,7 @@ func (g *group) follow(ctx context.Context) {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				g.endAll("the time limit of " + g.run.cfg.Timeout.String() + " was over")
 			} else {
-				g.endAll("interrupted")
+				g.interrupt()
 			}
 			return
 		}
@@ -408,6 +408,22 @@ func (g *group) giveUp(ctx context.Context) {
 			} else {
 				reason = "it is gone"
 			}
+		}
+		g.run.skip(t, reason)
+	}
+}
+
+// interrupt ends the trials that are still open: that is no failure of their workers.
+func (g *group) interrupt() {
+	g.run.mu.Lock()
+	defer g.run.mu.Unlock()
+	for _, t := range g.trials {
+		if t.done {
+			continue
+		}
+		reason := "interrupted before an executor was granted"
+		if n := len(t.result.Steps); t.executor >= 0 && n > 0 {
+			reason = "interrupted after the step " + t.result.Steps[n-1].Name
 		}
 		g.run.skip(t, reason)
 	}
