@@ -106,7 +106,11 @@ func TestADamagedJournal(t *testing.T) {
 		"an empty file":                       {func([]byte) []byte { return nil }, ErrDamaged, "it has 0 bytes", 0},
 		"a shorter file":                      {func(b []byte) []byte { return b[:batchAt(20)] }, ErrDamaged, "truncated", 0},
 		"a header of before":                  {header(journalHeader{format: 1, generation: 1, size: testJournal}), ErrForeign, "a journal of node ", 0},
-		"a later format":                      {header(journalHeader{format: 2, generation: 3, size: testJournal}), ErrForeign, "format 2, this release reads format 1", 0},
+		"a later generation behind it": {func(b []byte) []byte {
+			copy(b[batchAt(20):], appendBatch(nil, []byte{1}, 9, 1))
+			return b
+		}, ErrDamaged, "is of generation 9", 0},
+		"a later format": {header(journalHeader{format: 2, generation: 3, size: testJournal}), ErrForeign, "format 2, this release reads format 1", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := left(t)
@@ -129,6 +133,28 @@ func TestADamagedJournal(t *testing.T) {
 				t.Errorf("log %d to %d, want it to end at %d, %v", first, last, tc.last, err)
 			}
 		})
+	}
+}
+
+// Raft removes entries before it stores others in their place; a batch that passes the journal by does not depend on it.
+func TestALargeBatchCountsAfterACrash(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(options(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s, 1, 10, 1)
+	if err := s.Logs().StoreLogs(entries(5, 6, 2, testJournal/batchShare)); err != nil {
+		t.Fatal(err)
+	}
+	if err := crash(s); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	for index, want := range map[uint64]uint64{4: 1, 5: 2, 6: 2, 7: 1, 10: 1} {
+		if term, ok, err := s.Term(index); term != want || !ok || err != nil {
+			t.Errorf("entry %d has term %d, want %d (%t, %v)", index, term, want, ok, err)
+		}
 	}
 }
 
