@@ -7,8 +7,12 @@ import (
 	"time"
 )
 
+// EventsBoot is the header of an answer of /v1/events with the boot id of the process whose events they are.
+const EventsBoot = "Raftmaster-Boot-Id"
+
 // serveEvents is /v1/events?after=SEQ&limit=N: events with a higher number, oldest first. With ?follow the answer is a
-// stream of one JSON object per line that goes on as events happen; a blank line now and then keeps it alive.
+// stream of one JSON object per line that goes on as events happen; a blank line now and then keeps it alive. With
+// &boot=BOOT_ID the number counts only if it is one of this process: the events of another one are numbered from 1 again.
 func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	after, err := intParam(r, "after", 0)
 	if err != nil {
@@ -21,6 +25,11 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	limit = min(limit, maxEventsPerAnswer)
+	bootID := h.opts.State.Brief().BootID
+	if of := r.URL.Query().Get("boot"); of != "" && of != bootID {
+		after = 0
+	}
+	w.Header().Set(EventsBoot, bootID)
 	if q := r.URL.Query(); q.Has("follow") && q.Get("follow") != "false" && q.Get("follow") != "0" {
 		h.followEvents(w, r, after)
 		return

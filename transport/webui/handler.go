@@ -23,6 +23,8 @@ type Handler struct {
 	tokens    Tokens
 	guesses   *guesses
 	followers chan struct{}
+	// debugging holds the one who has a DebugPart made.
+	debugging chan struct{}
 	// lists are the lists that are being rendered or sent; others wait listWait for their turn.
 	lists    *uibase.Places
 	listWait time.Duration
@@ -43,7 +45,7 @@ func NewHandler(opts Options) *Handler {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	h := &Handler{opts: opts, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers),
+	h := &Handler{opts: opts, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers), debugging: make(chan struct{}, 1),
 		lists: uibase.NewPlaces(maxLists, maxListsPerIP), listWait: listWait, csrfToken: uibase.NewNonce(),
 		headers: uibase.Headers{AllowFramingFrom: opts.AllowFramingFrom, XXSSProtection: opts.XXSSProtection,
 			ContentSecurityPolicy: opts.ContentSecurityPolicy}}
@@ -104,6 +106,8 @@ func (h *Handler) routes() {
 	h.memberRoutes()
 	h.operationRoutes()
 	h.drillRoutes()
+	h.logLevelRoutes()
+	h.debugRoutes()
 	h.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		h.writeError(w, r, http.StatusNotFound, &Error{Code: CodeNotFound, Message: "no such call: " + r.URL.Path})
 	})

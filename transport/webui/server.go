@@ -50,6 +50,9 @@ type Options struct {
 	Operations Operations
 	// Drills makes faults on purpose; nil (the rule) leaves /v1/drill out.
 	Drills Drills
+	// LogLevels serves /v1/log-level, Debug the parts of /v1/debug; without them (nil) those are answered with 404.
+	LogLevels LogLevels
+	Debug     []DebugPart
 	// Details may be nil; the pages and calls about one thing are then answered with 404.
 	Details Details
 	// Metrics is gathered by /metrics; nil leaves the route out.
