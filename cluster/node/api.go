@@ -72,6 +72,8 @@ type Config struct {
 	OnCall func(ctx context.Context, fromNodeID, method string, body []byte) ([]byte, error)
 	// OnEvent, when set, is told of leader changes and peers that come and go, for the timeline. It must not block.
 	OnEvent func(Event)
+	// TLS is how masters prove to each other who they are; nil: they do not.
+	TLS *raftnet.Security
 	// Net are seams for tests: faults between nodes. The zero value is none.
 	Net raftnet.Faults
 	// Disk are the hooks of drills in the store of the log; the zero value is none.

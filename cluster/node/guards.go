@@ -76,7 +76,7 @@ func (n *Node) confirmOrder(leader, addr string) bool {
 	defer cancel()
 	hello := n.hello(raftnet.KindCall)
 	hello.Target = leader
-	c, theirs, err := raftnet.Dial(ctx, addr, hello, n.cfg.Net)
+	c, theirs, err := n.dial(ctx, addr, hello)
 	if err != nil {
 		n.log.Warn("an order to take leadership over cannot be confirmed", "leader", leader, "address", addr, "error", err)
 		return false

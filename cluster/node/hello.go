@@ -77,18 +77,21 @@ func refusal(mine, theirs raftnet.Hello) string {
 
 // handleConn serves one incoming internal connection.
 func (n *Node) handleConn(nc net.Conn) {
-	c := &quotaConn{Conn: n.cfg.Net.Valve.Wrap(nc), all: n.quotas}
-	if !n.addConn(c) {
+	raw := &quotaConn{Conn: n.cfg.Net.Valve.Wrap(nc), all: n.quotas}
+	if !n.addConn(raw) {
 		return
 	}
-	n.limit(c, &n.quotas.handshakes, "", "")
-	theirs, err := raftnet.Accept(c, n.judge)
+	n.limit(raw, &n.quotas.handshakes, "", "")
+	c, theirs, err := raftnet.AcceptSecure(raw, n.cfg.TLS, n.judge)
 	if err != nil {
-		n.removeConn(c)
-		n.logRefusal(callerKey(c, theirs), theirs, err)
+		n.removeConn(raw)
+		n.logRefusal(callerKey(raw, theirs), theirs, err)
 		return
 	}
-	n.limit(c, n.quotas.of(theirs.Kind), theirs.NodeID, theirs.Address)
+	n.limit(raw, n.quotas.of(theirs.Kind), theirs.NodeID, theirs.Address)
+	if !n.replaceConn(raw, c) {
+		return
+	}
 	switch theirs.Kind {
 	case raftnet.KindRaft:
 		n.mu.Lock()
@@ -120,6 +123,10 @@ func (n *Node) logRefusal(remote string, theirs raftnet.Hello, err error) {
 	case errors.As(err, &r):
 		if n.noise.allow(remote + " " + theirs.ClusterID) {
 			n.log.Error("connection between masters refused", "remote", remote, "reason", r.Reason, "by_node", r.By.NodeID, "by_address", r.By.Address)
+		}
+	case errors.Is(err, raftnet.ErrNotProven):
+		if n.noise.allow(remote) {
+			n.log.Error("connection between masters refused", "remote", remote, "reason", err)
 		}
 	case errors.Is(err, raftnet.ErrProtocol):
 		if n.noise.allow(remote) {
@@ -180,7 +187,7 @@ func (n *Node) Call(ctx context.Context, target, method string, body []byte) ([]
 	}
 	hello := n.hello(raftnet.KindCall)
 	hello.Target = id
-	c, _, err := raftnet.Dial(ctx, addr, hello, n.cfg.Net)
+	c, _, err := n.dial(ctx, addr, hello)
 	if err != nil {
 		return nil, fmt.Errorf("call %s at %s: %w", method, addr, err)
 	}

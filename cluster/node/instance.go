@@ -138,7 +138,7 @@ func (n *Node) dialRaft(id, address string, timeout time.Duration) (net.Conn, er
 	defer cancel()
 	hello := n.hello(raftnet.KindRaft)
 	hello.Target = id
-	c, theirs, err := raftnet.Dial(ctx, address, hello, n.cfg.Net)
+	c, theirs, err := n.dial(ctx, address, hello)
 	if err != nil {
 		n.logRefusal(address, theirs, err)
 		return nil, err

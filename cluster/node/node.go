@@ -150,6 +150,19 @@ func (n *Node) addConn(c net.Conn) bool {
 	return true
 }
 
+// replaceConn registers a connection in the place of the one below it; like addConn it may have to close it.
+func (n *Node) replaceConn(raw, c net.Conn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, raw)
+	if n.closed {
+		_ = c.Close() // the end of the node is the reason that counts
+		return false
+	}
+	n.conns[c] = struct{}{}
+	return true
+}
+
 func (n *Node) removeConn(c net.Conn) {
 	n.mu.Lock()
 	delete(n.conns, c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 	"raftmaster/transport/raftnet"
 )
 
-// Until masters authenticate each other, what they say of themselves is all there is. This file keeps out who does not
-// even claim to belong here, and what no member can have meant.
+// Without TLS (Config.TLS), what masters say of themselves is all there is. This file keeps out who does not even claim to
+// belong here, and what no member can have meant.
 
 const (
 	// maxTermLead is how far the term of an incoming RPC may be ahead of this node's. Terms grow by one per election;
@@ -56,17 +57,42 @@ func termOf(command any) uint64 {
 }
 
 // outsider says why a caller is none of this cluster's masters, "" when it is: by the address that it claims, which must
-// be in this master's list or in raft's configuration, or by its node id, since a member may have moved.
+// be in this master's list or in raft's configuration, or by its node id, since a member may have moved. Where certificates
+// are for hosts, only the hosts of both lists will do, whatever their ports: the authority may sign for other machines, too.
 func (n *Node) outsider(theirs raftnet.Hello) string {
+	servers := n.inst.Load().raft.GetConfiguration().Configuration().Servers
+	if n.cfg.TLS.Strict() {
+		host := hostOf(theirs.Address)
+		ofMaster := slices.ContainsFunc(n.cfg.Cluster, func(a string) bool { return hostOf(a) == host }) ||
+			slices.ContainsFunc(servers, func(s raft.Server) bool { return hostOf(string(s.Address)) == host })
+		if host == "" || !ofMaster {
+			return fmt.Sprintf("%s (node %s) has a certificate, but is on no host of the cluster list of %s or of a member: a master that moves needs "+
+				"its new host in the lists of the others, or --cluster-tls-name", theirs.Address, theirs.NodeID, n.cfg.Self)
+		}
+		return ""
+	}
 	if slices.Contains(n.cfg.Cluster, theirs.Address) {
 		return ""
 	}
-	for _, s := range n.inst.Load().raft.GetConfiguration().Configuration().Servers {
+	for _, s := range servers {
 		if string(s.Address) == theirs.Address || string(s.ID) == theirs.NodeID {
 			return ""
 		}
 	}
 	return fmt.Sprintf("%s (node %s) is neither in the cluster list of %s nor a member of its cluster", theirs.Address, theirs.NodeID, n.cfg.Self)
+}
+
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// dial opens a connection to another master.
+func (n *Node) dial(ctx context.Context, address string, hello raftnet.Hello) (net.Conn, raftnet.Hello, error) {
+	return raftnet.DialSecure(ctx, address, hello, n.cfg.Net, n.cfg.TLS)
 }
 
 // adopt lets a fresh node join the cluster whose leader has named it by its node id: it must be in the configuration.
@@ -95,7 +121,7 @@ func (n *Node) confirmCaller(h raftnet.Hello) error {
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, confirmTime)
 	defer cancel()
-	c, there, err := raftnet.Dial(ctx, h.Address, n.hello(raftnet.KindWatch), n.cfg.Net)
+	c, there, err := n.dial(ctx, h.Address, n.hello(raftnet.KindWatch))
 	if err == nil {
 		_ = c.Close() // the handshake was all
 	}

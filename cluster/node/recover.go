@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,8 @@ type RecoverOptions struct {
 	Address string
 	// DryRun only reports what would be done.
 	DryRun bool
+	// TLS is how the masters of that cluster prove who they are; nil: they do not.
+	TLS *raftnet.Security
 	// Force skips the question whether one of the old members still knows a leader.
 	Force  bool
 	Logger hclog.Logger
@@ -157,12 +160,21 @@ func newMembers(o RecoverOptions, report RecoverReport) ([]Member, error) {
 // refuseReachableLeader asks the old members, under the addresses old and new, whether they know a leader.
 func refuseReachableLeader(ctx context.Context, o RecoverOptions, store *raftstore.Store, report *RecoverReport) error {
 	seen := make(map[string]bool)
+	self := o.Address
+	for _, m := range report.Before {
+		if m.NodeID == report.NodeID && self == "" {
+			self = m.Address
+		}
+	}
 	for _, m := range append(slices.Clone(report.Before), report.After...) {
 		if m.NodeID == report.NodeID || seen[m.Address] {
 			continue
 		}
 		seen[m.Address] = true
-		theirs, err := askOldMember(ctx, store, m.Address)
+		theirs, err := askOldMember(ctx, o, self, store, m.Address)
+		if raftnet.DisagreesOnTLS(err) && !o.Force {
+			return fmt.Errorf("%w: a master runs at %s, and whether it knows a leader cannot be asked: %w; recover with the same files for TLS between masters as those masters have", ErrUnsafe, m.Address, err)
+		}
 		if err != nil {
 			report.NotAnswer = append(report.NotAnswer, m.Address)
 			continue
@@ -175,13 +187,19 @@ func refuseReachableLeader(ctx context.Context, o RecoverOptions, store *raftsto
 	return nil
 }
 
-func askOldMember(ctx context.Context, store *raftstore.Store, address string) (raftnet.Hello, error) {
+// askOldMember asks under an address that is none, but on the host that a certificate is for.
+func askOldMember(ctx context.Context, o RecoverOptions, self string, store *raftstore.Store, address string) (raftnet.Hello, error) {
+	if o.TLS.Strict() {
+		self = net.JoinHostPort(hostOf(self), "0")
+	} else {
+		self = "offline"
+	}
 	ctx, cancel := context.WithTimeout(ctx, recoverDial)
 	defer cancel()
 	id := store.Identity()
-	c, theirs, err := raftnet.Dial(ctx, address, raftnet.Hello{
-		Kind: raftnet.KindWatch, ClusterID: id.ClusterID, NodeID: id.NodeID, BootID: raftstore.NewID(), Address: "offline",
-	}, raftnet.Faults{})
+	c, theirs, err := raftnet.DialSecure(ctx, address, raftnet.Hello{
+		Kind: raftnet.KindWatch, ClusterID: id.ClusterID, NodeID: id.NodeID, BootID: raftstore.NewID(), Address: self,
+	}, raftnet.Faults{}, o.TLS)
 	if err != nil {
 		return theirs, err
 	}

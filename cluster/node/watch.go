@@ -69,7 +69,7 @@ func (n *Node) keepWatch(addr string, poke <-chan struct{}) {
 func (n *Node) dialWatch(addr string, timeout time.Duration) (*watchConn, error) {
 	ctx, cancel := context.WithTimeout(n.ctx, timeout)
 	defer cancel()
-	c, theirs, err := raftnet.Dial(ctx, addr, n.hello(raftnet.KindWatch), n.cfg.Net)
+	c, theirs, err := n.dial(ctx, addr, n.hello(raftnet.KindWatch))
 	if theirs.NodeID != "" && theirs.NodeID != n.nodeID {
 		n.consider(theirs)
 	}

@@ -70,11 +70,7 @@ func New(cfg config.Config, opts Options) (*Guard, error) {
 		g.tokens = tokenFile(cfg.AdminTokenFile)
 	}
 	if cfg.ClusterTLS.On() {
-		name := cfg.ClusterTLS.Name
-		if name == "" {
-			name = bareHost(cfg.AdvertiseHost)
-		}
-		g.cluster = certificate("the certificate for other masters", cfg.ClusterTLS.TLSFiles, opts.Now, judgeMaster(name))
+		g.cluster = clusterCertificate(cfg.ClusterTLS, cfg.Advertise(), opts.Now)
 	}
 	if cfg.WebTLS.On() {
 		g.web = certificate("the certificate of the web UI", cfg.WebTLS, opts.Now, judgeServer(bareHost(cfg.PublicHost)))

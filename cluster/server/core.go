@@ -94,6 +94,7 @@ func (s *Server) nodeConfig() node.Config {
 		list = append(list, a.String())
 	}
 	return node.Config{
+		TLS:     s.guard.Cluster(),
 		Cluster: list, Self: s.cfg.Advertise().String(), DataDir: s.cfg.DataDir, FailoverTimeout: s.cfg.FailoverTimeout,
 		WebURL: s.webURL, RESTURL: s.restURL, Version: s.version, Logger: s.log.Named("raft"), Fatal: s.fail, OnEvent: s.nodeEvent,
 		Net: s.drills.faults(), Disk: s.drills.diskHooks(),
@@ -297,7 +298,11 @@ func (s *Server) closeMux() {
 // closeREST ends the gateway, and closeWeb the web UI; running requests are answered first.
 func (s *Server) closeREST() { s.closeHTTP(s.rest, "REST server") }
 
-func (s *Server) closeWeb() { s.closeHTTP(s.web, "web UI") }
+func (s *Server) closeWeb() {
+	s.closeHTTP(s.web, "web UI")
+	s.levels.close()
+	s.logRing.close()
+}
 
 func (s *Server) closeHTTP(server *webui.Server, name string) {
 	if server == nil {

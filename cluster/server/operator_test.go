@@ -14,6 +14,7 @@ import (
 
 	"raftmaster/cluster/config"
 	"raftmaster/fsm"
+	"raftmaster/transport/certtest"
 	"raftmaster/transport/sparkmsg"
 	"raftmaster/transport/webui"
 )
@@ -186,7 +187,8 @@ func TestG76_MetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := start(t, 3, withREST)
+	secure := withClusterTLS(t, certtest.New(t, "ca"))
+	c := start(t, 3, func(cfg *config.Config) { withREST(cfg); secure(cfg) })
 	c.readyWorker(sparkmsg.FamilyE, 1)
 	c.leader().rest(t, http.MethodGet, "readyz", "") // answers are counted by call
 	served, listed := map[string]string{}, map[string]string{}

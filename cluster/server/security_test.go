@@ -76,7 +76,10 @@ func TestTokensAndHTTPSOfARunningMaster(t *testing.T) {
 		t.Errorf("the timeline does not say who did it: %+v", events)
 	}
 	write(tokens, "ann operate "+ann+"\ngrafana read "+grafana+"\n")
-	eventually(t, "reading needs a token", func() bool { code, _ := ask(http.MethodGet, "/v1/status", "", ""); return code == http.StatusUnauthorized })
+	eventually(t, "reading needs a token", func() bool {
+		code, _ := ask(http.MethodGet, "/v1/status", "", "")
+		return code == http.StatusUnauthorized
+	})
 	if code, body := ask(http.MethodPost, "/v1/clear", grafana, "{}"); code != http.StatusForbidden {
 		t.Errorf("%d %s", code, body)
 	}
@@ -101,5 +104,12 @@ func TestTokensAndHTTPSOfARunningMaster(t *testing.T) {
 		if err == nil {
 			resp.Body.Close()
 		}
+	}
+}
+
+// withClusterTLS gives each master a certificate for its own host.
+func withClusterTLS(t testing.TB, ca *certtest.Authority) func(*config.Config) {
+	return func(cfg *config.Config) {
+		cfg.ClusterTLS.Cert, cfg.ClusterTLS.Key, cfg.ClusterTLS.CA = ca.Write(t.TempDir(), ca.Issue(nil, cfg.AdvertiseHost))
 	}
 }

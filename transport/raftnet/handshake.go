@@ -147,6 +147,10 @@ func parseHello(body []byte) (Hello, error) {
 // Dial connects to a master, whose host name is resolved anew each time, and exchanges handshakes. The answer comes
 // back even when it is a refusal (*RefusedError). The connection is returned without deadlines.
 func Dial(ctx context.Context, address string, mine Hello, faults Faults) (net.Conn, Hello, error) {
+	return dial(ctx, address, mine, faults, nil)
+}
+
+func dial(ctx context.Context, address string, mine Hello, faults Faults, security *Security) (net.Conn, Hello, error) {
 	if faults.Dial != nil {
 		if err := faults.Dial(mine.Address, address); err != nil {
 			return nil, Hello{}, err
@@ -156,64 +160,59 @@ func Dial(ctx context.Context, address string, mine Hello, faults Faults) (net.C
 		return nil, Hello{}, err
 	}
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", address)
+	raw, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, Hello{}, err
 	}
-	c = faults.Valve.Wrap(c, address)
-	theirs, err := exchange(ctx, c, mine)
+	raw = faults.Valve.Wrap(raw, address)
+	c, theirs, err := exchange(ctx, raw, address, mine, security)
 	if err != nil {
-		_ = c.Close() // the exchange's error says more
+		_ = raw.Close() // the exchange's error says more
 		return nil, theirs, fmt.Errorf("%s connection to %s: %w", mine.Kind, address, err)
 	}
 	nameConn(c, theirs.NodeID, theirs.Address, address)
 	return c, theirs, nil
 }
 
-func exchange(ctx context.Context, c net.Conn, mine Hello) (Hello, error) {
+// exchange gives the connection to go on with: over TLS, if there is security.
+func exchange(ctx context.Context, c net.Conn, address string, mine Hello, security *Security) (net.Conn, Hello, error) {
 	if c.LocalAddr().String() == c.RemoteAddr().String() {
-		return Hello{}, fmt.Errorf("connected to itself: %w", syscall.ECONNREFUSED) // TCP's simultaneous open: nobody listens there
+		return nil, Hello{}, fmt.Errorf("connected to itself: %w", syscall.ECONNREFUSED) // TCP's simultaneous open: nobody listens there
 	}
 	deadline := time.Now().Add(handshakeTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
 	if err := c.SetDeadline(deadline); err != nil {
-		return Hello{}, err
+		return nil, Hello{}, err
+	}
+	if security != nil {
+		var err error
+		if c, err = security.begin(c, address); err != nil {
+			return nil, Hello{}, err
+		}
 	}
 	if _, err := c.Write(AppendHello(nil, mine)); err != nil {
-		return Hello{}, err
+		return nil, Hello{}, err
 	}
 	theirs, err := ReadHello(c)
 	if err != nil {
-		return Hello{}, err
+		if isAlert(err) {
+			err = dialFailure(err)
+		}
+		return nil, Hello{}, err
 	}
 	if theirs.Refused != "" {
-		return theirs, &RefusedError{By: theirs, Reason: theirs.Refused}
+		return nil, theirs, &RefusedError{By: theirs, Reason: theirs.Refused}
 	}
-	return theirs, c.SetDeadline(time.Time{})
+	return c, theirs, c.SetDeadline(time.Time{})
 }
 
 // Accept answers a handshake. judge gets what the caller said and gives this node's own Hello, with Refused set if the
 // connection is not wanted; then Accept returns a *RefusedError and the caller must close the connection.
 func Accept(c net.Conn, judge func(Hello) Hello) (Hello, error) {
-	if err := c.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
-		return Hello{}, err
-	}
-	theirs, err := ReadHello(c)
-	if err != nil {
-		return Hello{}, err
-	}
-	nameConn(c, theirs.NodeID, theirs.Address)
-	mine := judge(theirs)
-	mine.Kind = theirs.Kind
-	if _, err := c.Write(AppendHello(nil, mine)); err != nil {
-		return theirs, err
-	}
-	if mine.Refused != "" {
-		return theirs, &RefusedError{By: mine, Reason: mine.Refused}
-	}
-	return theirs, c.SetDeadline(time.Time{})
+	_, theirs, err := AcceptSecure(c, nil, judge)
+	return theirs, err
 }
 
 // IsRefusedDial tells whether a dial failed because nobody listens there: proof that the process is gone, as far as the
