@@ -57,6 +57,8 @@ type Server struct {
 	svc      *master.Service
 	ring     *admin.Ring
 	drills   *drills // nil unless they are enabled
+	levels   *logLevels
+	logRing  *logRing
 	registry *prometheus.Registry
 	metrics  atomic.Pointer[admin.Metrics] // set before the port is served
 	backend  *admin.Backend
@@ -93,6 +95,7 @@ func Run(ctx context.Context, cfg config.Config, log hclog.Logger, version strin
 func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err error) {
 	s := &Server{cfg: cfg, log: log, version: version, started: time.Now(), fatal: make(chan error, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.logRing = newLogRing(log)
 	defer func() {
 		if err != nil {
 			if s.node != nil {
@@ -123,6 +126,7 @@ func Start(cfg config.Config, log hclog.Logger, version string) (_ *Server, err 
 		return nil, errors.Join(err, webListener.Close(), listener.Close())
 	}
 	s.ring, s.registry = admin.NewRing(ringSize, nil), prometheus.NewRegistry()
+	s.levels = newLogLevels(log, cfg.Advertise().String(), s.ring.Add)
 	s.drills = s.newDrills()
 	webListener, listener = s.drills.listener(webListener), s.drills.listener(listener)
 	if restListener != nil {
@@ -258,8 +262,8 @@ func (s *Server) leader() (sparkmsg.Address, bool) {
 func (s *Server) startWeb(ln net.Listener) {
 	ui := s.cfg.UI
 	s.web = webui.StartTLS(ln, s.guard.Web(), webui.NewHandler(webui.Options{
-		Drills: s.webDrills(),
-		State:  s.backend, Details: s.backend, Events: s.ring, Leadership: s.backend,
+		Drills: s.webDrills(), LogLevels: s.levels, Debug: s.debugParts(),
+		State: s.backend, Details: s.backend, Events: s.ring, Leadership: s.backend,
 		Operations: s.backend.Operations(s.svc, s.cfg.Deploy.DecommissionEnabled), Metrics: s.registry, Tokens: s.guard.Tokens(), Operated: s.operated, Title: ui.Title,
 		AllowFramingFrom: ui.AllowFramingFrom, XXSSProtection: ui.XXSSProtection,
 		ContentSecurityPolicy: ui.ContentSecurityPolicy, Log: s.log.Named("web"),

@@ -110,7 +110,8 @@ func (p *program) runServer(flags config.Flags) error {
 }
 
 func (p *program) logger(cfg config.Config) hclog.Logger {
-	return hclog.New(&hclog.LoggerOptions{
+	// An intercepting one, so that a master can keep its last lines for raftctl debug.
+	return hclog.NewInterceptLogger(&hclog.LoggerOptions{
 		Name: "raftmaster", Level: hclog.LevelFromString(cfg.LogLevel), Output: p.stderr, JSONFormat: cfg.LogJSON,
 		IncludeLocation: false,
 	})
