@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"raftmaster/transport/webui"
@@ -97,7 +98,8 @@ func (d *runner) release(members []Master) []string {
 	errs := make([]string, len(members))
 	each(len(members), func(i int) {
 		_, err := post[webui.DrillStatus](ctx, d.cfg.Client, members[i].WebURL, "/v1/drill/release", webui.DrillReleaseRequest{Drill: d.id})
-		if err != nil && !isCode(err, webui.CodeRefused) {
+		// A process that is gone has taken its claim with it.
+		if err != nil && !isCode(err, webui.CodeRefused) && !errors.Is(err, syscall.ECONNREFUSED) {
 			errs[i] = fmt.Sprintf("%s did not hear that the drill is over (%v); it ends what is left by itself within %s", members[i].Address, err, claimTTL)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"raftmaster/transport/webui"
@@ -90,45 +89,49 @@ func (x *exercise) stateAfter(ctx context.Context, m Master) (state, error) {
 	}
 }
 
-// replicas compares the digests of all masters at one index.
+// replicas compares the digests of all masters at one index. One that never answers is left out: that it is not back is
+// said elsewhere.
 func (x *exercise) replicas(ctx context.Context, s *survey) {
-	type seen struct {
-		index  uint64
-		digest string
-	}
-	var mu sync.Mutex
-	all := map[uint64]map[string]string{} // by index, then master: the digest
-	for end := time.Now().Add(min(closing, x.d.cfg.Limit)); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, pollPause) {
-		now := make([]seen, len(s.members))
+	seen := map[uint64]map[string]string{} // by index, then master: the digest
+	answered := map[string]bool{}
+	limit := min(closing, x.d.cfg.Limit)
+	for began := time.Now(); time.Since(began) < limit && ctx.Err() == nil; sleep(ctx, pollPause) {
+		now := make([]*webui.Status, len(s.members))
 		each(len(s.members), func(i int) {
-			st, err := ask[webui.Status](ctx, x.d.cfg.Client, s.members[i].WebURL, "/v1/status")
-			if err != nil {
-				return
+			if st, err := ask[webui.Status](ctx, x.d.cfg.Client, s.members[i].WebURL, "/v1/status"); err == nil {
+				now[i] = &st
 			}
-			now[i] = seen{st.StateIndex, st.StateDigest}
-			mu.Lock()
-			defer mu.Unlock()
-			if all[st.StateIndex] == nil {
-				all[st.StateIndex] = map[string]string{}
-			}
-			all[st.StateIndex][s.members[i].Address] = st.StateDigest
 		})
-		for index, by := range all {
-			if len(by) < len(s.members) {
+		for i, st := range now {
+			if st == nil {
 				continue
 			}
-			equal, first := true, by[s.members[0].Address]
-			for _, digest := range by {
-				equal = equal && digest == first
+			if seen[st.StateIndex] == nil {
+				seen[st.StateIndex] = map[string]string{}
 			}
-			x.r.ReplicasEqual = &equal
-			if !equal {
-				x.problem("the states of the masters differ at index %d: raftctl hash", index)
+			seen[st.StateIndex][s.members[i].Address], answered[s.members[i].Address] = st.StateDigest, true
+		}
+		for index, by := range seen {
+			if len(by) == len(s.members) || (time.Since(began) > limit/2 && len(by) == len(answered)) {
+				x.equal(index, by)
+				return
 			}
-			return
 		}
 	}
 	x.problem("the masters were not seen at one index: whether their states are equal is not known (raftctl hash)")
+}
+
+// equal judges digests of one index.
+func (x *exercise) equal(index uint64, by map[string]string) {
+	first, equal := "", true
+	for _, digest := range by {
+		equal = equal && (first == "" || digest == first)
+		first = digest
+	}
+	x.r.ReplicasEqual = &equal
+	if !equal {
+		x.problem("the states of the masters differ at index %d: raftctl hash", index)
+	}
 }
 
 // changes notes what is not as it was, although nothing is wrong.

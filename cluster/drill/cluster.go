@@ -94,6 +94,29 @@ func look(ctx context.Context, c Client, endpoints []string) survey {
 	return out
 }
 
+// Interface is the drill interface of one voter: its state, or why it has none.
+type Interface struct {
+	Master Master
+	Status webui.DrillStatus
+	Err    error
+}
+
+// Interfaces asks every voter that is found through the endpoints. The error says why none was found.
+func Interfaces(ctx context.Context, c Client, endpoints []string) ([]Interface, error) {
+	s := look(ctx, c, endpoints)
+	if s.problem != "" {
+		return nil, errors.New(s.problem)
+	}
+	out := make([]Interface, len(s.members))
+	for i, m := range s.members {
+		out[i] = Interface{Master: m.Master, Status: m.drill, Err: m.err}
+		if m.err == nil {
+			out[i].Err = m.closed
+		}
+	}
+	return out, nil
+}
+
 // completeURLs names the web pages of voters that only an endpoint knows.
 func (s *survey) completeURLs(endpoints []string, first []member) {
 	for i := range s.members {

@@ -292,25 +292,29 @@ type drillStatusResult struct {
 }
 
 func (a *app) drillStatus(ctx context.Context) error {
-	answers := askAll[webui.DrillStatus](ctx, a.client, "/v1/drill")
+	client := newDrillClient(a.client)
+	defer client.close()
+	masters, err := drill.Interfaces(ctx, client, a.client.endpoints)
+	if err != nil {
+		return err
+	}
 	res := drillStatusResult{Masters: []webui.DrillStatus{}, Errors: []endpointResult{}}
-	for _, x := range answers {
-		if x.err == nil {
-			res.Masters = append(res.Masters, x.value)
-			continue
+	for _, m := range masters {
+		var e *webui.Error
+		switch {
+		case m.Err == nil:
+			res.Masters = append(res.Masters, m.Status)
+		case errors.As(m.Err, &e) && e.Code == webui.CodeNotFound:
+			res.Errors = append(res.Errors, endpointResult{Endpoint: m.Master.Address, Error: "drills are not enabled there (--enable-drills)"})
+		default:
+			res.Errors = append(res.Errors, endpointResult{Endpoint: m.Master.Address, Error: shortError(m.Err)})
 		}
-		text := shortError(x.err)
-		var e *apiError
-		if errors.As(x.err, &e) && e.status == http.StatusNotFound {
-			text = "drills are not enabled there (--enable-drills)"
-		}
-		res.Errors = append(res.Errors, endpointResult{Endpoint: x.endpoint, Error: text})
 	}
 	if err := a.print.value(res, func(w io.Writer) { drillStatusTable(w, res) }); err != nil {
 		return err
 	}
 	if len(res.Errors) > 0 {
-		return coded(exitUnhealthy, "%d of %d endpoints have no drills to tell of: %s", len(res.Errors), len(answers), res.Errors[0].Error)
+		return coded(exitUnhealthy, "%d of %d masters have no drills to tell of: %s: %s", len(res.Errors), len(masters), res.Errors[0].Endpoint, res.Errors[0].Error)
 	}
 	return nil
 }
