@@ -14,6 +14,7 @@ func (t *tx) leaderElected(c LeaderElected) (any, error) {
 		checkDelay(s.DriverRelaunchDelayMillis)); err != nil {
 		return nil, invalid(c, "%v", err)
 	}
+	t.dropStaged() // the leader that staged it leads no more
 	g := t.editGlobals()
 	g.Settings = s
 	g.Leaders = append(slices.Clone(g.Leaders), LeaderRecord{Term: t.term, Index: t.index, NodeID: c.NodeID,

@@ -136,6 +136,11 @@ func (t *tx) finishApplicationCommand(c FinishApplication) (any, error) {
 // and all workers are told.
 func (t *tx) finishApp(id string, state AppState, reason string, tellDriver bool) {
 	t.trimCompleted()
+	t.endApp(id, state, reason, tellDriver)
+}
+
+// endApp is finishApp without room made for it first, which works once in a command only.
+func (t *tx) endApp(id string, state AppState, reason string, tellDriver bool) {
 	granted := t.app(id).CoresGranted
 	for _, e := range t.executorsOfApp(id) {
 		t.killExecutor(e, "application finished")

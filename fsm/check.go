@@ -341,6 +341,9 @@ func (c *checker) rest() error {
 		return fmt.Errorf("totals are %+v instead of %+v", got, c.totals)
 	}
 	g := c.v.state().globals
+	if n := c.t.staged.len(); n != g.StagedChunks || (n > 0) != (g.StagedID != "") {
+		return fmt.Errorf("restore %q has %d chunks instead of %d", g.StagedID, n, g.StagedChunks)
+	}
 	if g.Settings.RetainedExecutors < 0 || g.Settings.RetainedApplications < 0 || g.Settings.RetainedDrivers < 0 {
 		return fmt.Errorf("settings make no sense: %+v", g.Settings)
 	}

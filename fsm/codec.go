@@ -62,6 +62,8 @@ var commandCodecs = map[CommandType]commandCodec{
 	TypePlaceDrivers:        {"PlaceDrivers", MaxCommandBytes, decodeAs[PlaceDrivers]},
 	TypeDrainWorkers:        {"DrainWorkers", MaxCommandBytes, decodeAs[DrainWorkers]},
 	TypeUnmarkIncompatible:  {"UnmarkIncompatible", MaxCommandBytes, decodeAs[UnmarkIncompatible]},
+	TypeStageRestore:        {"StageRestore", MaxCommandBytes, decodeAs[StageRestore]},
+	TypeCommitRestore:       {"CommitRestore", MaxCommandBytes, decodeAs[CommitRestore]},
 }
 
 func decodeAs[T Command](body []byte) (Command, error) {

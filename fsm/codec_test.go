@@ -70,6 +70,8 @@ func sampleCommands() []fsm.Command {
 		fsm.PlaceDrivers{Meta: meta, Placements: []fsm.DriverPlacement{{DriverID: driver, WorkerID: worker}}},
 		fsm.DrainWorkers{Meta: meta, IDs: []string{worker}, On: true, IdleOnly: true},
 		fsm.UnmarkIncompatible{Meta: meta, WorkerID: worker, AppID: app},
+		fsm.StageRestore{Meta: meta, RestoreID: "restore-1", Seq: 3, Data: []byte("RAFTMSTR")},
+		fsm.CommitRestore{Meta: meta, RestoreID: "restore-1", Chunks: 4, OtherCluster: true},
 	}
 }
 

@@ -86,6 +86,7 @@ func RecomputeDigest(v View) Digest {
 	st.tables.apps.scan(nil, func(a *Application) bool { total.add(s.sum(kindApplication, a)); return true })
 	st.tables.executors.scan(nil, func(e *Executor) bool { total.add(s.sum(kindExecutor, e)); return true })
 	st.tables.removed.scan(nil, func(e *RemovedExecutor) bool { total.add(s.sum(kindRemoved, e)); return true })
+	st.tables.staged.scan(nil, func(c *stagedChunk) bool { total.add(s.sum(kindStaged, c)); return true })
 	st.tables.drivers.scan(nil, func(d *Driver) bool { total.add(s.sum(kindDriver, d)); return true })
 	return total.digest()
 }

@@ -17,6 +17,8 @@ var (
 	ErrTooManyDrivers = errors.New("too many drivers are waiting")
 	// ErrMalformed wraps every failure to decode a command of a known type and version.
 	ErrMalformed = errors.New("malformed command")
+	// ErrOtherSnapshot: a restore was asked for with a snapshot of another cluster.
+	ErrOtherSnapshot = errors.New("snapshot of another cluster")
 	// ErrSnapshot wraps every failure to read a snapshot.
 	ErrSnapshot = errors.New("bad snapshot")
 	// ErrInvariant wraps what Check finds.

@@ -49,6 +49,9 @@ func (m *Machine) apply(base *state, index, term uint64, cmd Command) (Result, *
 	if err != nil {
 		return Result{Err: err}, nil
 	}
+	if t.replacement != nil {
+		return Result{Value: value}, t.replacement
+	}
 	return Result{Value: value, Effects: t.effects}, t.finish()
 }
 
@@ -159,6 +162,10 @@ func (t *tx) dispatchDriver(cmd Command) (any, error) {
 		return t.drainWorkers(c), nil
 	case UnmarkIncompatible:
 		return t.unmarkIncompatible(c), nil
+	case StageRestore:
+		return t.stageRestore(c)
+	case CommitRestore:
+		return t.commitRestore(c)
 	}
 	panic(fmt.Sprintf("fsm: command %T is not of this package", cmd))
 }

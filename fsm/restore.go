@@ -40,6 +40,7 @@ type snapshotReader struct {
 	apps  map[string]*Application
 
 	drivers map[string]*Driver
+	staged  int // chunks so far
 }
 
 // read fills p and hashes it. A snapshot that ends too early is a bad one.
@@ -178,6 +179,8 @@ func (s *snapshotReader) add(kind recordKind) error {
 		err = s.addExecutor()
 	case kindRemoved:
 		err = s.addRemoved()
+	case kindStaged:
+		err = s.addStaged()
 	case kindDriver:
 		err = s.addDriver()
 	case kindDriverPayload:
@@ -265,6 +268,20 @@ func (s *snapshotReader) addRemoved() error {
 		return errTwice
 	}
 	s.tx.putRemoved(e)
+	return nil
+}
+
+// addStaged takes a chunk of a restore that was under way. What it belongs to is in the globals, which came before.
+func (s *snapshotReader) addStaged() error {
+	c := &stagedChunk{}
+	if err := decodeMsgpack(s.body, c); err != nil {
+		return err
+	}
+	if want := s.staged; c.Seq != want || len(c.Data) == 0 || len(c.Data) > MaxStageBytes {
+		return fmt.Errorf("chunk %d of %d bytes, after %d chunks", c.Seq, len(c.Data), want)
+	}
+	s.staged++
+	s.tx.putStaged(c)
 	return nil
 }
 

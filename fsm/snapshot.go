@@ -36,6 +36,7 @@ const (
 	kindPayload       recordKind = 4
 	kindExecutor      recordKind = 5
 	kindRemoved       recordKind = 6
+	kindStaged        recordKind = 7
 	kindDriver        recordKind = 32
 	kindDriverPayload recordKind = 33
 	kindTrailer       recordKind = 255
@@ -76,6 +77,7 @@ func (s Snapshot) Write(w io.Writer) error {
 	})
 	st.tables.executors.scan(nil, func(e *Executor) bool { return sw.record(kindExecutor, e) })
 	st.tables.removed.scan(nil, func(e *RemovedExecutor) bool { return sw.record(kindRemoved, e) })
+	st.tables.staged.scan(nil, func(s *stagedChunk) bool { return sw.record(kindStaged, s) })
 	st.tables.drivers.scan(nil, func(d *Driver) bool { return sw.record(kindDriver, d) })
 	st.tables.drivers.scan(nil, func(d *Driver) bool {
 		return d.Payload == nil || sw.record(kindDriverPayload, &driverPayloadRecord{DriverID: d.ID, Payload: d.Payload})

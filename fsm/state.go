@@ -13,6 +13,9 @@ type globals struct {
 	NextDriverNumber uint64 `codec:",omitempty"`
 	// CompletedDrivers counts the drivers that have ever ended: the number of the last one.
 	CompletedDrivers uint64 `codec:",omitempty"`
+	// StagedID names the restore that is being staged, "" for none; StagedChunks and StagedBytes are what is there.
+	StagedID                  string `codec:",omitempty"`
+	StagedChunks, StagedBytes int    `codec:",omitempty"`
 
 	sum digestSum
 }
@@ -24,6 +27,7 @@ type tables struct {
 	apps      table[*Application]
 	executors table[*Executor]
 	removed   table[*RemovedExecutor]
+	staged    table[*stagedChunk] // by number
 
 	workerByAddress table[string]      // live workers, by RPC address
 	workerByHost    table[string]      // live workers, by lower-case host and id
@@ -45,7 +49,7 @@ type tables struct {
 func newTables() tables {
 	return tables{
 		workers: newTable[*Worker](), apps: newTable[*Application](), executors: newTable[*Executor](),
-		removed: newTable[*RemovedExecutor](), workerByAddress: newTable[string](), workerByHost: newTable[string](),
+		removed: newTable[*RemovedExecutor](), staged: newTable[*stagedChunk](), workerByAddress: newTable[string](), workerByHost: newTable[string](),
 		deadByHostPort: newTable[string](), free: newTable[*Worker](), appByDriver: newTable[string](),
 		queue: newTable[string](), wanting: newTable[string](), completed: newTable[string](),
 		byWorker: newTable[ExecutorKey](), drivers: newTable[*Driver](), driverQueue: newTable[string](),
@@ -58,6 +62,7 @@ func (t *tables) commit() {
 	t.apps.commit()
 	t.executors.commit()
 	t.removed.commit()
+	t.staged.commit()
 	t.workerByAddress.commit()
 	t.workerByHost.commit()
 	t.deadByHostPort.commit()

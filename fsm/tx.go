@@ -29,6 +29,8 @@ type tx struct {
 	index   uint64
 	term    uint64
 	effects []Effect
+	// replacement is what a restore puts in the place of the state; its tables are committed.
+	replacement *state
 }
 
 // edit is an entity before (nil: it did not exist) and after (nil: deleted).
