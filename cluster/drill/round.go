@@ -397,7 +397,7 @@ func (x *exercise) adviseStart(m Master, hint webui.DrillStatus) {
 func (x *exercise) awaitBack(ctx context.Context, target Master, boot string) bool {
 	for end := time.Now().Add(x.d.cfg.Limit); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, pollPause) {
 		st, err := ask[webui.Status](ctx, x.d.cfg.Client, target.WebURL, "/v1/status")
-		if err != nil || st.BootID == boot || !webui.HealthOf(st).Ready || st.Leader == nil {
+		if err != nil || (boot != "" && st.BootID == boot) || !webui.HealthOf(st).Ready || st.Leader == nil {
 			continue
 		}
 		if st.State == webui.StateAlive {
