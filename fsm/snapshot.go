@@ -20,8 +20,10 @@ import (
 // same bytes. Indexes and totals are not written; Restore derives them.
 
 const (
-	snapshotMagic         = "RAFTMSTR"
-	snapshotFormat uint16 = 1
+	snapshotMagic = "RAFTMSTR"
+	// SnapshotFormat is the version that is written, and the only one that is read.
+	SnapshotFormat        = 1
+	snapshotFormat uint16 = SnapshotFormat
 	// snapshotWriter is for people who look into the file.
 	snapshotWriter = "raftmaster/1"
 )

@@ -241,10 +241,11 @@ type API interface {
 	AddPeer(ctx context.Context, nodeID, address string, voter bool) error
 	RemovePeer(ctx context.Context, nodeID string, force bool) error
 	// TakeSnapshot makes a snapshot now; WriteSnapshot writes the newest one's state to w (fsm snapshot format);
-	// RestoreSnapshot replaces the cluster's state by that of r (leader only).
+	// PlanRestore and RestoreSnapshot replace the cluster's state by that of a snapshot (the latter: leader only).
 	TakeSnapshot(ctx context.Context) (SnapshotInfo, error)
 	WriteSnapshot(w io.Writer) (SnapshotInfo, error)
-	RestoreSnapshot(ctx context.Context, r io.Reader) error
+	PlanRestore(state []byte, otherCluster bool) (fsm.RestoreOutcome, error)
+	RestoreSnapshot(ctx context.Context, state []byte, otherCluster bool) (fsm.RestoreOutcome, error)
 	// CheckDigest has the replicas compare their states now (leader only); the outcome is in Status.
 	CheckDigest(ctx context.Context) (DigestStatus, error)
 	// Shutdown leaves in order: transfer, goodbye, raft, stores. The context bounds the hand-over, not the rest.

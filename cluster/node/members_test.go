@@ -33,12 +33,15 @@ func TestAFollowerFarBehindGetsASnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := c.leader().node.View().Digest()
-	c.proposeMany(5)
-	if err := c.leader().node.RestoreSnapshot(context.Background(), bytes.NewReader(b.Bytes()[:b.Len()-1])); err == nil {
+	if _, err := c.leader().node.RestoreSnapshot(context.Background(), b.Bytes()[:b.Len()-1], false); err == nil {
 		t.Error("a snapshot without its end was restored")
 	}
-	if err := c.leader().node.RestoreSnapshot(context.Background(), &b); err != nil {
-		t.Fatal(err)
+	if got := c.leader().node.View().Digest(); got != before {
+		t.Errorf("a refused restore changed the state from %s to %s", before, got)
+	}
+	done, err := c.leader().node.RestoreSnapshot(context.Background(), b.Bytes(), false)
+	if err != nil || !done.Later || done.After != done.Before {
+		t.Fatalf("restore: %+v, %v", done, err)
 	}
 	eventually(t, "the restored state everywhere", func() bool {
 		for _, m := range c.running() {
@@ -49,6 +52,7 @@ func TestAFollowerFarBehindGetsASnapshot(t *testing.T) {
 		return true
 	})
 	c.propose()
+	c.converge()
 }
 
 func TestPeersAreAddedAndRemoved(t *testing.T) {

@@ -45,6 +45,7 @@ type Node struct {
 	transferTo   atomic.Pointer[string] // node id of the target while raft's transfer runs
 	voteTerm     atomic.Uint64          // highest term for which somebody has asked for a vote
 	flagStuck    stuckFlag
+	restoring    sync.Mutex    // held while a snapshot is restored
 	snapshotting atomic.Bool   // a snapshot that boundLog wants is being taken
 	placed       chan struct{} // closed when takePlace allows to lead
 	calls        atomic.Int32  // being answered
