@@ -33,6 +33,11 @@ func (n *Node) hello(kind raftnet.Kind) raftnet.Hello {
 
 // judge decides on a connection of another master and gives the answer, with the reason when it is refused.
 func (n *Node) judge(h raftnet.Hello) raftnet.Hello {
+	if n.cfg.TLS.Strict() {
+		if why := n.outsider(h); why != "" { // who is no master learns nothing about the cluster
+			return raftnet.Hello{Address: n.cfg.Self, Refused: why}
+		}
+	}
 	if h.Kind == raftnet.KindRaft && h.ClusterID != "" && h.Target == n.nodeID {
 		if err := n.adopt(h); err != nil {
 			mine := n.hello(h.Kind)
