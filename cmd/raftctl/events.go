@@ -1,30 +1,22 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"raftmaster/transport/webui"
-)
-
-const (
-	// followRetry is the pause before a lost stream is opened again.
-	followRetry = time.Second
-	// followSilence ends a stream on which not even the blank keep-alive lines arrive any more.
-	followSilence = 35 * time.Second
-	maxEventLine  = 1 << 20
 )
 
 func (a *app) eventsCommand() *cobra.Command {
@@ -47,24 +39,19 @@ type eventsResult struct {
 
 // events joins the histories of all masters by time.
 func (a *app) events(ctx context.Context) error {
-	answers := askAll[webui.EventsAnswer](ctx, a.client, "/v1/events")
+	histories := a.histories(ctx, a.client.endpoints)
 	res := eventsResult{Events: []webui.Event{}, Errors: []endpointResult{}}
-	for _, x := range answers {
+	for _, x := range histories {
 		if x.err != nil {
 			res.Errors = append(res.Errors, endpointResult{Endpoint: x.endpoint, Error: shortError(x.err)})
 			continue
 		}
-		for _, e := range x.value.Events {
-			if e.Node == "" {
-				e.Node = x.value.Node
-			}
-			res.Events = append(res.Events, e)
-		}
+		res.Events = append(res.Events, x.events...)
 	}
-	if len(res.Errors) == len(answers) {
+	if len(res.Errors) == len(histories) {
 		return nobodyError(a.client.survey(ctx))
 	}
-	slices.SortStableFunc(res.Events, func(x, y webui.Event) int { return int(x.TimeMillis - y.TimeMillis) })
+	sortEvents(res.Events)
 	err := a.print.value(res, func(w io.Writer) {
 		row(w, "TIME", "MASTER", "TERM", "KIND", "SUBJECT", "EVENT")
 		for _, e := range res.Events {
@@ -72,7 +59,7 @@ func (a *app) events(ctx context.Context) error {
 		}
 	})
 	if err == nil && len(res.Errors) > 0 {
-		return coded(exitUnhealthy, "%d of %d endpoints did not answer: %s (%s)", len(res.Errors), len(answers), res.Errors[0].Endpoint, res.Errors[0].Error)
+		return coded(exitUnhealthy, "%d of %d endpoints did not answer: %s (%s)", len(res.Errors), len(histories), res.Errors[0].Endpoint, res.Errors[0].Error)
 	}
 	return err
 }
@@ -86,67 +73,6 @@ func eventCells(e webui.Event) []any {
 		text += " by " + e.Actor
 	}
 	return []any{stamp(e.TimeMillis), e.Node, e.Term, e.Kind, e.Subject, text}
-}
-
-// followEvents streams from all endpoints until the caller interrupts. It ends by itself only when no endpoint ever
-// answered.
-func (a *app) followEvents(ctx context.Context) error {
-	var first error
-	if s := a.client.survey(ctx); len(s.answered()) == 0 {
-		first = nobodyError(s)
-	}
-	if first != nil {
-		return first
-	}
-	var wg sync.WaitGroup
-	var mu sync.Mutex // one line at a time
-	for _, endpoint := range a.client.endpoints {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			a.followOne(ctx, endpoint, &mu)
-		}()
-	}
-	wg.Wait()
-	return nil
-}
-
-func (a *app) followOne(ctx context.Context, endpoint string, mu *sync.Mutex) {
-	after, failed, boot := uint64(0), false, ""
-	for ctx.Err() == nil {
-		var st webui.Status
-		err := a.client.get(ctx, endpoint, "/v1/status", &st)
-		if err == nil && st.BootID != boot {
-			// Another process answers there now, whose events are numbered from 1 again.
-			after, boot = 0, st.BootID
-		}
-		if err == nil {
-			err = a.followStream(ctx, endpoint, &after, &failed, mu)
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil && !failed {
-			failed = true
-			mu.Lock()
-			a.note("%s: %s; trying again", endpoint, shortError(err))
-			mu.Unlock()
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(followRetry):
-		}
-	}
-}
-
-// followStream prints one stream until it ends.
-func (a *app) followStream(ctx context.Context, endpoint string, after *uint64, failed *bool, mu *sync.Mutex) error {
-	return a.stream(ctx, endpoint, *after, func(e webui.Event) {
-		*failed, *after = false, e.Seq
-		mu.Lock()
-		defer mu.Unlock()
-		a.printEvent(e)
-	})
 }
 
 func (a *app) printEvent(e webui.Event) {
@@ -164,40 +90,97 @@ func (a *app) printEvent(e webui.Event) {
 	fmt.Fprint(a.term.out, string(bytes.ReplaceAll(b.Bytes(), []byte("\t"), []byte("  "))))
 }
 
-// stream reads one followed stream until it ends. A stream that is silent for too long is cut.
-func (a *app) stream(ctx context.Context, endpoint string, after uint64, each func(webui.Event)) error {
-	ctx, cancel := context.WithCancel(ctx)
+// sortEvents orders by time; what happened in one millisecond on one master keeps its order.
+func sortEvents(events []webui.Event) {
+	slices.SortStableFunc(events, func(x, y webui.Event) int { return cmp.Compare(x.TimeMillis, y.TimeMillis) })
+}
+
+// maxHistoryPages bounds the answers that are asked for: a master remembers a few thousand events.
+const maxHistoryPages = 100
+
+// history is what one master remembers.
+type history struct {
+	endpoint string
+	// boot names the process whose events these are; the endpoint, where the master does not say.
+	boot   string
+	events []webui.Event
+	err    error
+}
+
+// histories asks every endpoint for all that it remembers; the answers are in the order of the endpoints.
+func (a *app) histories(ctx context.Context, endpoints []string) []history {
+	out := make([]history, len(endpoints))
+	var wg sync.WaitGroup
+	for i, e := range endpoints {
+		wg.Go(func() { out[i] = a.history(ctx, e) })
+	}
+	wg.Wait()
+	return out
+}
+
+// history reads page by page; events that are dropped meanwhile are missing at its beginning.
+func (a *app) history(ctx context.Context, endpoint string) history {
+	h := history{endpoint: endpoint}
+	after := uint64(0)
+	for range maxHistoryPages {
+		page, boot, err := a.eventsPage(ctx, endpoint, after, h.boot)
+		if err != nil {
+			h.err = err
+			return h
+		}
+		if boot != h.boot && h.boot != "" {
+			h.events = nil // another process answers there by now
+		}
+		h.boot = boot
+		if len(page) == 0 {
+			return h
+		}
+		h.events = append(h.events, page...)
+		after = page[len(page)-1].Seq
+	}
+	return h
+}
+
+func (a *app) eventsPage(ctx context.Context, endpoint string, after uint64, boot string) (events []webui.Event, now string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	silence := time.AfterFunc(a.timeout, cancel)
-	defer silence.Stop()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/v1/events?follow&after="+strconv.FormatUint(after, 10), nil)
+	path := eventsPath(endpoint, after, boot, false)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+path, nil)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	resp, err := a.client.send(req)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
-	return errors.Join(readEvents(resp, silence, each), resp.Body.Close())
+	var v webui.EventsAnswer
+	if err := errors.Join(decode(resp, path, &v), resp.Body.Close()); err != nil {
+		return nil, "", err
+	}
+	for i := range v.Events {
+		if v.Events[i].Node == "" {
+			v.Events[i].Node = v.Node
+		}
+	}
+	return v.Events, bootOf(resp, endpoint), nil
 }
 
-func readEvents(resp *http.Response, silence *time.Timer, each func(webui.Event)) error {
-	if resp.StatusCode != http.StatusOK {
-		return errors.New("HTTP status " + resp.Status)
+// bootOf names the process that answers.
+func bootOf(resp *http.Response, endpoint string) string {
+	if boot := resp.Header.Get(webui.EventsBoot); boot != "" {
+		return boot
 	}
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(make([]byte, 0, 4096), maxEventLine)
-	silence.Reset(followSilence)
-	for lines.Scan() {
-		silence.Reset(followSilence)
-		if len(lines.Bytes()) == 0 {
-			continue
-		}
-		var e webui.Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return fmt.Errorf("this is no event: %w", err)
-		}
-		each(e)
+	return endpoint
+}
+
+// eventsPath asks for the events behind one of a process, or all of those of another process.
+func eventsPath(endpoint string, after uint64, boot string, follow bool) string {
+	path := "/v1/events?after=" + strconv.FormatUint(after, 10)
+	if follow {
+		path += "&follow"
 	}
-	return lines.Err()
+	if boot != "" && boot != endpoint {
+		path += "&boot=" + url.QueryEscape(boot)
+	}
+	return path
 }
