@@ -89,6 +89,9 @@ func restored(base *state, sums *summer, snapshot io.Reader, index, term uint64,
 		return nil, RestoreOutcome{}, fmt.Errorf("%w: %w", ErrInvalidCommand, err)
 	}
 	from := old.current.Load()
+	if from.globals.level() > base.globals.level() { // an older replica would refuse it, too: it cannot read it
+		return nil, RestoreOutcome{}, fmt.Errorf("%w: %w", ErrInvalidCommand, &LevelError{Needed: from.globals.level(), Known: base.globals.level()})
+	}
 	r := &restoring{tx: newTx(from, sums, index, term, c.Meta), now: View{s: base}, from: from}
 	r.same = from.globals.ClusterID == base.globals.ClusterID
 	r.later = r.same && base.index >= from.index && base.globals.NextAppNumber >= from.globals.NextAppNumber &&

@@ -47,7 +47,7 @@ func (r *restoring) join() error {
 // joinGlobals keeps this cluster's name, settings and elections.
 func (r *restoring) joinGlobals() {
 	g, now := r.editGlobals(), r.now.state().globals
-	g.ClusterID, g.Settings, g.Leaders = now.ClusterID, now.Settings, now.Leaders
+	g.ClusterID, g.Settings, g.Leaders, g.Level = now.ClusterID, now.Settings, now.Leaders, now.Level
 	g.NextAppNumber = max(g.NextAppNumber, now.NextAppNumber)
 	g.NextDriverNumber = max(g.NextDriverNumber, now.NextDriverNumber)
 	g.NextCompleted, g.CompletedDrivers = max(g.NextCompleted, now.NextCompleted), max(g.CompletedDrivers, now.CompletedDrivers)

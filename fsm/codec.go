@@ -64,6 +64,7 @@ var commandCodecs = map[CommandType]commandCodec{
 	TypeUnmarkIncompatible:  {"UnmarkIncompatible", MaxCommandBytes, decodeAs[UnmarkIncompatible]},
 	TypeStageRestore:        {"StageRestore", MaxCommandBytes, decodeAs[StageRestore]},
 	TypeCommitRestore:       {"CommitRestore", MaxCommandBytes, decodeAs[CommitRestore]},
+	TypeRaiseLevel:          {"RaiseLevel", MaxCommandBytes, decodeAs[RaiseLevel]},
 }
 
 func decodeAs[T Command](body []byte) (Command, error) {
@@ -126,9 +127,11 @@ func (e *Encoder) Encode(cmd Command) ([]byte, error) {
 }
 
 // DecodeCommand reads a log entry. An unknown type or version gives Skipped when it may be skipped, else an
-// *UnknownCommandError; anything else that is wrong gives an error that wraps ErrMalformed. The result may share
-// memory with entry.
-func DecodeCommand(entry []byte) (Command, error) {
+// *UnknownCommandError or a *LevelError; anything else that is wrong gives an error that wraps ErrMalformed. The result may
+// share memory with entry.
+func DecodeCommand(entry []byte) (Command, error) { return DecodeCommandAt(entry, CommandLevel) }
+
+func decodeCommand(entry []byte) (Command, error) {
 	if len(entry) < envelopeBytes {
 		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, len(entry))
 	}

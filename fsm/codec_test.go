@@ -72,6 +72,7 @@ func sampleCommands() []fsm.Command {
 		fsm.UnmarkIncompatible{Meta: meta, WorkerID: worker, AppID: app},
 		fsm.StageRestore{Meta: meta, RestoreID: "restore-1", Seq: 3, Data: []byte("RAFTMSTR")},
 		fsm.CommitRestore{Meta: meta, RestoreID: "restore-1", Chunks: 4, OtherCluster: true},
+		fsm.RaiseLevel{Meta: meta, Level: fsm.CommandLevel},
 	}
 }
 

@@ -166,6 +166,8 @@ func (t *tx) dispatchDriver(cmd Command) (any, error) {
 		return t.stageRestore(c)
 	case CommitRestore:
 		return t.commitRestore(c)
+	case RaiseLevel:
+		return t.raiseLevel(c)
 	}
 	panic(fmt.Sprintf("fsm: command %T is not of this package", cmd))
 }

@@ -189,7 +189,7 @@ func (s *snapshotReader) add(kind recordKind) error {
 		err = errors.New("unknown kind: the snapshot is of a newer release")
 	}
 	if err != nil {
-		return badSnapshot("record %d of kind %d: %v", s.count, kind, err)
+		return fmt.Errorf("%w: record %d of kind %d: %w", ErrSnapshot, s.count, kind, err)
 	}
 	return nil
 }
@@ -199,6 +199,9 @@ var errTwice = errors.New("it comes twice")
 func (s *snapshotReader) addGlobals() error {
 	if s.tx.globalsEdited {
 		return errTwice
+	}
+	if err := checkLevel(s.body); err != nil {
+		return err
 	}
 	return decodeMsgpack(s.body, s.tx.editGlobals())
 }

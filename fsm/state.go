@@ -16,6 +16,8 @@ type globals struct {
 	// StagedID names the restore that is being staged, "" for none; StagedChunks and StagedBytes are what is there.
 	StagedID                  string `codec:",omitempty"`
 	StagedChunks, StagedBytes int    `codec:",omitempty"`
+	// Level is the level of commands that the cluster uses, 0 for LevelFirst.
+	Level Level `codec:",omitempty"`
 
 	sum digestSum
 }

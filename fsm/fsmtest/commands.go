@@ -98,8 +98,10 @@ func (g *generator) command() fsm.Command {
 		return g.reconcileWorker()
 	case n < 86:
 		return fsm.DecommissionWorkers{Meta: g.meta(), IDs: g.workerList(), Notify: g.bool("notify")}
-	case n < 88:
+	case n < 87:
 		return g.launchReceipts()
+	case n < 88:
+		return fsm.RaiseLevel{Meta: g.meta(), Level: fsm.Level(g.intn(1, int(fsm.CommandLevel), "level"))}
 	case n < 90:
 		e := g.executor()
 		return fsm.MarkIncompatible{Meta: g.meta(), AppID: e.AppID, ExecID: e.ID, WorkerID: e.WorkerID, Reason: "no family"}

@@ -59,6 +59,9 @@ type Hello struct {
 	LeaderID string
 	// TransferTo is the voter to which the sender is handing leadership over at this moment, "" when to none.
 	TransferTo string
+	// Level is the level of commands that the sender knows, UsedLevel the one that its cluster uses (fsm.Level); 0 from a
+	// release that had no levels.
+	Level, UsedLevel uint8
 	// Refused is set in the answer of a node that does not want the connection, and says why.
 	Refused string
 }
@@ -92,6 +95,7 @@ func AppendHello(b []byte, h Hello) []byte {
 	}
 	body = appendString(body, h.LeaderID)
 	body = appendString(body, h.TransferTo)
+	body = append(body, h.Level, h.UsedLevel)
 	b = append(b, Magic, ProtocolVersion)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
 	return append(b, body...)
@@ -138,6 +142,9 @@ func parseHello(body []byte) (Hello, error) {
 		h.Cluster = append(h.Cluster, f.string())
 	}
 	h.LeaderID, h.TransferTo = f.string(), f.string()
+	if f.err == nil && len(f.b) > 0 { // what follows came later, and is not there in the word of an older release
+		h.Level, h.UsedLevel = f.byte(), f.byte()
+	}
 	if f.err != nil {
 		return Hello{}, fmt.Errorf("%w: handshake: %w", ErrProtocol, f.err)
 	}

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var fullHello = Hello{
 	Kind: KindWatch, ClusterID: "c", NodeID: "n", BootID: "b", Target: "t", Address: "a:7077", Cluster: []string{"a:7077", "b:7077"},
-	Fresh: true, WebURL: "http://a:8080", RESTURL: "http://a:6066", Version: "1.0", LeaderID: "l", TransferTo: "n", Refused: "",
+	Fresh: true, WebURL: "http://a:8080", RESTURL: "http://a:6066", Version: "1.0", LeaderID: "l", TransferTo: "n", Level: 3, UsedLevel: 2, Refused: "",
 }
 
 func TestHelloRoundTrip(t *testing.T) {
@@ -52,6 +52,19 @@ func TestHelloOfANewerReleaseIsRead(t *testing.T) {
 	}
 }
 
+// An older release says nothing of levels.
+func TestHelloWithoutLevelsIsRead(t *testing.T) {
+	b := AppendHello(nil, fullHello)
+	b = b[:len(b)-2]
+	binary.BigEndian.PutUint32(b[2:], uint32(len(b)-6))
+	got, err := ReadHello(bytes.NewReader(b))
+	want := fullHello
+	want.Level, want.UsedLevel = 0, 0
+	if err != nil || !cmp.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestBadHellosAreRefused(t *testing.T) {
 	good := AppendHello(nil, fullHello)
 	edit := func(at int, v byte) []byte {
@@ -66,6 +79,7 @@ func TestBadHellosAreRefused(t *testing.T) {
 		"other version":   edit(1, 2),
 		"huge length":     edit(2, 0xFF),
 		"short":           good[:len(good)-3],
+		"half the levels": append(binary.BigEndian.AppendUint32(bytes.Clone(good[:2]), uint32(len(good)-7)), good[6:len(good)-1]...),
 		"bad flag":        bytes.Replace(good, []byte("1.0\x00\x01"), []byte("1.0\x00\x07"), 1),
 		"string too long": bytes.Replace(tooLong, binary.AppendUvarint(nil, maxString), binary.AppendUvarint(nil, maxString+1), 1),
 		"empty":           {Magic, ProtocolVersion, 0, 0, 0, 0},

@@ -64,16 +64,21 @@ func (f *fields) string() string {
 	return s
 }
 
-func (f *fields) bool() bool {
+func (f *fields) byte() byte {
 	if f.err != nil {
-		return false
+		return 0
 	}
 	if len(f.b) == 0 {
 		f.err = errShort
-		return false
+		return 0
 	}
 	v := f.b[0]
 	f.b = f.b[1:]
+	return v
+}
+
+func (f *fields) bool() bool {
+	v := f.byte()
 	if v > 1 {
 		f.err = fmt.Errorf("flag has the value %d", v)
 	}
