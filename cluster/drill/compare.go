@@ -28,6 +28,7 @@ const (
 	cmdKillDrivers     = "KillAllDrivers"
 	cmdDriverChanged   = "DriverChanged"
 	cmdPlaceDrivers    = "PlaceDrivers"
+	cmdRestore         = "CommitRestore"
 )
 
 // disassociated is how the reason of a worker's removal ends when its process was found to be gone: dialling it was
@@ -50,6 +51,10 @@ func Compare(before, after webui.DrillState, log []webui.DrillEntry, ignore []st
 		for _, s := range e.Subjects {
 			c.about[s] = append(c.about[s], e)
 		}
+	}
+	if e := c.any(cmdRestore); e != nil {
+		c.judge("state", "all", "restored", before.StateIndex, after.StateIndex, e, "an operator has restored a snapshot: nothing can be compared")
+		return c.out
 	}
 	c.workers()
 	c.removedBetween()

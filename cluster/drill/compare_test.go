@@ -145,6 +145,8 @@ func TestCompareTellsDamageFromLife(t *testing.T) {
 			s.Drivers[0].WorkerID = "w2"
 			s.Workers[0].CoresUsed, s.Workers[0].MemoryUsedMB, s.Workers[1].CoresUsed, s.Workers[1].MemoryUsedMB = 2, 2048, 2, 1536
 		}, damage: []string{"driver d1 moved"}},
+		{name: "a restored snapshot", change: func(s *state) { s.Workers, s.Apps, s.Executors = nil, nil, nil },
+			log: []webui.DrillEntry{entry("CommitRestore", "")}, explained: []string{"state all restored"}},
 		{name: "a forgotten dead worker", change: func(s *state) { s.Workers = s.Workers[:2] },
 			log: []webui.DrillEntry{entry("ReapWorkers", "", "w3")}, explained: []string{"worker w3 missing"}},
 	} {

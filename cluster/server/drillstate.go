@@ -79,13 +79,21 @@ func (d *drills) DrillLog(after uint64, limit int) webui.DrillLog {
 	return webui.DrillLog{From: from, To: to, Entries: entries}
 }
 
+// unremarkable commands change nothing that a drill compares, and there are many of them.
+var unremarkable = map[string]bool{"LaunchReceipts": true, "CheckDigest": true, "ConfirmApplication": true, "SetRelease": true, "StageRestore": true}
+
 // drillEntry says what a command was about; false for those that change nothing that a drill compares.
 func drillEntry(a *node.Applied) (webui.DrillEntry, bool) {
 	h := a.Cmd.Header()
 	e := webui.DrillEntry{Index: a.Index, Term: a.Term, TimeMillis: h.NowMillis, Command: a.Cmd.Type().String(), Subjects: []string{}}
-	ok := describeWorker(&e, a) || describeApp(&e, a) || describeDriver(&e, a)
-	if !ok {
+	switch {
+	case unremarkable[e.Command]:
 		return e, false
+	case describeWorker(&e, a) || describeApp(&e, a) || describeDriver(&e, a):
+	case e.Command == "CommitRestore":
+		say(&e, webui.DrillCauseOperator, "the whole state was restored from a snapshot")
+	default:
+		say(&e, webui.DrillCauseMaster, "")
 	}
 	if a.Result.Err != nil {
 		e.Detail = "refused: " + a.Result.Err.Error()
