@@ -2,8 +2,6 @@ package raftstore
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
 
 	"github.com/hashicorp/raft"
 )
@@ -41,7 +39,9 @@ func (l *logStore) StoreLog(log *raft.Log) error { return l.StoreLogs([]*raft.Lo
 // StoreLogs implements raft.LogStore.
 func (l *logStore) StoreLogs(logs []*raft.Log) error {
 	s := l.store()
+	began := s.began(logs)
 	err := s.writing(func() error { return l.log.StoreLogs(logs) })
+	s.ended(began)
 	if err == nil {
 		for _, e := range logs {
 			s.sizes.add(e.Index, entrySize(e))
@@ -58,71 +58,6 @@ func (l *logStore) DeleteRange(from, to uint64) error {
 		s.sizes.remove(from, to)
 	}
 	return err
-}
-
-// writing runs a write of the log and remembers whether the disk takes writes.
-func (s *Store) writing(write func() error) error {
-	var err error
-	if s.before != nil {
-		s.before()
-	}
-	if s.fault != nil {
-		err = s.fault()
-	}
-	if err == nil {
-		err = write()
-	}
-	if err != nil {
-		err = s.storageError(err)
-	}
-	s.noteWrite(err)
-	return err
-}
-
-func (s *Store) storageError(err error) error {
-	return fmt.Errorf("%w: write %s: %w", ErrStorage, filepath.Join(s.dir, logFile), err)
-}
-
-// noteWrite remembers how a write of the log went.
-func (s *Store) noteWrite(err error) {
-	s.mu.Lock()
-	before := s.unhealthy
-	s.unhealthy = err
-	s.mu.Unlock()
-	switch {
-	case before == nil && err != nil:
-		s.logger.Error("the raft log cannot be written; this node cannot lead until it can", "error", err)
-	case before != nil && err == nil:
-		s.logger.Info("the raft log can be written again", "path", filepath.Join(s.dir, logFile))
-	}
-}
-
-// Health is the error of the last write of the log, nil when it worked.
-func (s *Store) Health() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.unhealthy
-}
-
-// probeSize is written to find out whether the disk takes writes again: about what a batch of entries needs.
-const probeSize = 256 << 10
-
-// Probe tries a write when the last one failed, and returns what Health is then. It must be called now and then, because
-// a node that does not lead has nothing else to write.
-func (s *Store) Probe() error {
-	if s.Health() == nil {
-		return nil
-	}
-	key := []byte("probe")
-	return s.writing(func() error {
-		if err := s.log.repair(); err != nil {
-			return err
-		}
-		if err := s.bolt.Set(key, make([]byte, probeSize)); err != nil {
-			return err
-		}
-		return s.bolt.Set(key, nil)
-	})
 }
 
 // Term gives the term of a log entry, and false if the log does not hold it.

@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -33,6 +34,9 @@ const (
 	lockWait = time.Second
 	// stableReserve is written into stable.db at first, so that a vote can be saved when the disk is full.
 	stableReserve = 64 << 10
+
+	defaultSlowAfter = time.Second
+	defaultHangAfter = 3 * time.Second
 )
 
 // Options say how to open a store. Logger is required.
@@ -46,6 +50,12 @@ type Options struct {
 	// BeforeSync, when set, runs before each write of the log and of a vote, which each cost a sync; a wait in it is a slow
 	// disk's.
 	BeforeSync func()
+	// SlowAfter is from when on a write of a batch of entries counts as slow (default 1 s), HangAfter from when on as hanging
+	// (default 3 s).
+	SlowAfter, HangAfter time.Duration
+	// OnHealth, when set, is told when the log cannot be written, with the reason, and with nil when it can again. It runs on the
+	// goroutine that writes and must not block.
+	OnHealth func(error)
 
 	disk        disk  // nil: the real one
 	journalSize int64 // of each file; 0: journalSize
@@ -58,6 +68,10 @@ type Store struct {
 	fault  func() error
 	before func()
 
+	slowAfter, hangAfter time.Duration
+	onHealth             func(error)
+	places               []place
+
 	lock    *os.File
 	bolt    *raftboltdb.BoltStore
 	log     *journal
@@ -66,10 +80,10 @@ type Store struct {
 	snaps   *snapshotStore
 	settled bool // Open has found nothing wrong
 
-	mu        sync.Mutex
-	identity  Identity
-	unhealthy error
-	closed    bool
+	mu       sync.Mutex
+	identity Identity
+	health   health
+	closed   bool
 }
 
 // Open opens a data directory, makes it when missing, and checks what is in it. The errors name the file and say what
@@ -88,7 +102,10 @@ func Open(o Options) (*Store, error) {
 	if o.journalSize == 0 {
 		o.journalSize = journalSize
 	}
-	s := &Store{dir: o.Dir, logger: o.Logger, fault: o.WriteFault, before: o.BeforeSync, lock: lock}
+	s := &Store{
+		dir: o.Dir, logger: o.Logger, fault: o.WriteFault, before: o.BeforeSync, lock: lock, onHealth: o.OnHealth,
+		slowAfter: cmp.Or(o.SlowAfter, defaultSlowAfter), hangAfter: cmp.Or(o.HangAfter, defaultHangAfter),
+	}
 	if err := s.open(o); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -117,6 +134,9 @@ func (s *Store) open(o Options) error {
 	}
 	s.stable.before = s.before
 	if s.snaps, err = s.openSnapshots(); err != nil {
+		return err
+	}
+	if err := s.notePlaces(); err != nil {
 		return err
 	}
 	if err := s.verify(); err != nil {
