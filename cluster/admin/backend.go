@@ -57,7 +57,10 @@ func (b *Backend) Status() webui.Status {
 	ns, view := b.node.Status(), b.node.View()
 	st := b.brief(ns)
 	st.SnapshotIndex, st.LogBytes, st.SnapshotBytes, st.DiskFreeBytes = ns.SnapshotIndex, ns.LogBytes, ns.SnapshotBytes, ns.DiskFreeBytes
-	st.UncoveredBytes = ns.UncoveredBytes
+	st.UncoveredBytes, st.DataDir = ns.UncoveredBytes, ns.DataDir
+	if ns.FirstLogIndex > 0 {
+		st.LogEntries = ns.LastLogIndex + 1 - min(ns.FirstLogIndex, ns.LastLogIndex+1)
+	}
 	st.StateIndex, st.StateDigest = view.Index(), view.Digest().String()
 	st.Counts = counts(view)
 	st.LeaderChanges = b.leaderChanges(view, ns)

@@ -44,6 +44,15 @@ func (b *Backend) leading(what string) (NodeStatus, error) {
 		Message: fmt.Sprintf("this master is not the leader; the leader is %s", l.Address)}
 }
 
+// writable is leading for what needs a commit: it is refused at once, with the reason, while nothing can be committed.
+func (b *Backend) writable(what string) (NodeStatus, error) {
+	ns, err := b.leading(what)
+	if err == nil && ns.Stalled {
+		return ns, failure(webui.CodeRefused, "cannot %s: %s", what, webui.StalledReason(ns.Alarms))
+	}
+	return ns, err
+}
+
 // AddPeer implements webui.Leadership. The new master gets the log first, and its vote when it holds it: a voter that is
 // down or empty would count for the majority without being able to help.
 func (b *Backend) AddPeer(ctx context.Context, req webui.AddPeerRequest) (webui.PeerChange, error) {

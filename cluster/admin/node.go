@@ -48,7 +48,7 @@ func (r *raftNode) Status() NodeStatus {
 		Alive: role == webui.RoleLeader && r.alive(), Term: s.Term,
 		CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex, LastLogIndex: s.LastLogIndex, SnapshotIndex: s.SnapshotIndex,
 		LogBytes: s.LogBytes, SnapshotBytes: s.SnapshotBytes, DiskFreeBytes: s.DiskFreeBytes, Transferring: s.Transferring,
-		UncoveredBytes: s.UncoveredBytes,
+		UncoveredBytes: s.UncoveredBytes, DataDir: s.DataDir, FirstLogIndex: s.FirstLogIndex,
 		LeaderID:       s.Leader.NodeID, LeaderAddress: s.Leader.Address, Stalled: s.Stalled, Alarms: s.Alarms,
 	}
 	for _, p := range s.Peers {

@@ -67,7 +67,7 @@ func (o *Operations) Kill(ctx context.Context, req webui.KillRequest) (webui.Kil
 	if req.ID == "" || (req.Kind != webui.KindApp && req.Kind != webui.KindDriver) {
 		return webui.Kill{}, failure(webui.CodeBadRequest, "name what to kill: kind app or driver, and its id")
 	}
-	if _, err := o.b.leading("kill anything"); err != nil {
+	if _, err := o.b.writable("kill anything"); err != nil {
 		return webui.Kill{}, err
 	}
 	if req.Kind == webui.KindApp {
@@ -134,7 +134,7 @@ func (o *Operations) Decommission(ctx context.Context, req webui.DecommissionReq
 	if (req.Worker == "") == (len(req.Hosts) == 0) {
 		return webui.WorkerChange{}, failure(webui.CodeBadRequest, "name a worker, or hosts")
 	}
-	if _, err := o.b.leading("decommission workers"); err != nil {
+	if _, err := o.b.writable("decommission workers"); err != nil {
 		return webui.WorkerChange{}, err
 	}
 	if !o.decommission {
@@ -203,7 +203,7 @@ func (o *Operations) Drain(ctx context.Context, req webui.DrainRequest) (webui.W
 	if req.Worker == "" || (req.IdleOnly && !req.On) {
 		return webui.WorkerChange{}, failure(webui.CodeBadRequest, "name a worker; idle_only goes with draining alone")
 	}
-	if _, err := o.b.leading("drain workers"); err != nil {
+	if _, err := o.b.writable("drain workers"); err != nil {
 		return webui.WorkerChange{}, err
 	}
 	w, err := findWorker(o.b.node.View(), req.Worker)
@@ -243,7 +243,7 @@ func notIdle(w *fsm.Worker) error {
 
 // ClearCompleted implements webui.Operations.
 func (o *Operations) ClearCompleted(ctx context.Context, req webui.ClearRequest) (webui.Clear, error) {
-	if _, err := o.b.leading("clear anything"); err != nil {
+	if _, err := o.b.writable("clear anything"); err != nil {
 		return webui.Clear{}, err
 	}
 	t := o.b.node.View().Totals()
@@ -262,7 +262,7 @@ func (o *Operations) ClearIncompatible(ctx context.Context, req webui.ClearIncom
 	if req.Worker == "" {
 		return webui.ClearIncompatible{}, failure(webui.CodeBadRequest, "name a worker")
 	}
-	if _, err := o.b.leading("change what workers are given"); err != nil {
+	if _, err := o.b.writable("change what workers are given"); err != nil {
 		return webui.ClearIncompatible{}, err
 	}
 	view := o.b.node.View()

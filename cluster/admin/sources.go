@@ -40,6 +40,8 @@ type NodeStatus struct {
 	SnapshotIndex                           uint64
 	LogBytes, SnapshotBytes, DiskFreeBytes  int64
 	UncoveredBytes                          int64
+	DataDir                                 string
+	FirstLogIndex                           uint64
 	Transferring                            bool
 	// Stalled: this leader has entries that do not commit for too long.
 	Stalled bool

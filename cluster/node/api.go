@@ -174,11 +174,13 @@ type Status struct {
 	Transferring   bool
 	// Peers holds every known master, this one included, sorted by address.
 	Peers []Peer
-	// LogBytes and SnapshotBytes are sizes on disk; DiskFreeBytes is what is left on the file system.
+	// DataDir is the data directory, LogBytes and SnapshotBytes are sizes on disk; DiskFreeBytes is what is left on the file system.
+	DataDir                                string
 	LogBytes, SnapshotBytes, DiskFreeBytes int64
 	// UncoveredBytes are those of the entries behind the last snapshot, to about a MiB.
 	UncoveredBytes int64
-	// Stalled: this node leads, but has not got an entry committed for some seconds, although there are some.
+	// Stalled: this node leads, but has not got an entry committed for some seconds, although there are some; or too many
+	// voters say that they cannot write their logs.
 	Stalled bool
 	// Alarms are conditions that need a human: storage errors, digests that differ, lists that differ.
 	Alarms []string

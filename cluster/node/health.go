@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-
-	"raftmaster/transport/raftnet"
 )
 
 // stallAfter is how long a leader's entries may wait for their commitment before somebody must know.
@@ -21,7 +19,7 @@ type stall struct {
 	commit  uint64
 	since   time.Time // the first reading with this commit index and something waiting; zero when nothing is
 	stalled bool
-	told    bool // the watchers know that this node's log cannot be written
+	blocked string // why nothing can be committed now, although perhaps nothing waits; "" when it can
 }
 
 // look takes a reading and gives how long nothing was committed although something waits; 0 when all is well.
@@ -45,16 +43,13 @@ func (s *stall) look(now time.Time, leading bool, last, commit uint64) time.Dura
 func (s *stall) is() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stalled
+	return s.stalled || s.blocked != ""
 }
 
-// changed records whether there is something to tell, and tells whether that is new.
-func (s *stall) changed(trouble bool) bool {
+func (s *stall) block(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.told
-	s.told = trouble
-	return before != trouble
+	s.blocked = why
 }
 
 // watchHealth renews the alarms about this node's own state, and tells its watchers about a log that cannot be written.
@@ -65,14 +60,20 @@ func (n *Node) watchHealth() {
 		text = "the log cannot be compacted: " + err.Error()
 	}
 	n.alarms.put("snapshot", text)
-	n.tellTrouble()
 }
 
 func (n *Node) watchProgress() {
 	in := n.inst.Load()
 	s := in.raft.Stats()
 	last, commit := stat(s, "last_log_index"), stat(s, "commit_index")
-	waited := n.proposer.stall.look(time.Now(), in.raft.State() == raft.Leader, last, commit)
+	leading := in.raft.State() == raft.Leader
+	waited := n.proposer.stall.look(time.Now(), leading, last, commit)
+	blocked := ""
+	if leading {
+		blocked = n.noMajorityOfDisks(in)
+	}
+	n.proposer.stall.block(blocked)
+	n.alarms.put("blocked", blocked)
 	if waited == 0 {
 		n.alarms.clear("stalled")
 		return
@@ -95,26 +96,4 @@ func (n *Node) watchProgress() {
 	if n.noise.allow("stalled") {
 		n.log.Error("entries are not committed", "last_index", last, "commit_index", commit, "since", waited.Round(time.Second), "problems", strings.Join(why, "; "))
 	}
-}
-
-// tellTrouble says to the watchers, the leader among them, that this node cannot take entries, and when it can again. An
-// Info has no use for the field Refused otherwise; here it says why the sender refuses entries. It is repeated, because a
-// watcher may be new.
-func (n *Node) tellTrouble() {
-	err := n.store.Health()
-	if changed := n.proposer.stall.changed(err != nil); err == nil && !changed {
-		return
-	}
-	h := n.hello(raftnet.KindWatch)
-	if err != nil {
-		h.Refused = "the raft log cannot be written: " + err.Error()
-	}
-	n.eachWatcher(&raftnet.Info{Hello: h}, nil)
-}
-
-// noteTrouble takes a peer's word about what is wrong with it out of an Info.
-func (n *Node) noteTrouble(addr string, h *raftnet.Hello) {
-	trouble := h.Refused
-	h.Refused = ""
-	n.peers.update(addr, func(p *peer) { p.trouble = trouble })
 }

@@ -49,6 +49,8 @@ type Node struct {
 	snapshotting atomic.Bool   // a snapshot that boundLog wants is being taken
 	placed       chan struct{} // closed when takePlace allows to lead
 	calls        atomic.Int32  // being answered
+	disk         diskWords
+	diskChanged  <-chan struct{} // the store's health has changed
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -78,11 +80,13 @@ func Start(cfg Config, in *raftnet.Inbox, hooks Hooks) (*Node, error) {
 	if hooks.Applied == nil || hooks.ProposeFailed == nil || hooks.Restored == nil || hooks.Elected == nil || hooks.Deposed == nil {
 		return nil, errors.New("node: all hooks are required")
 	}
-	store, err := raftstore.Open(raftstore.Options{Dir: cfg.DataDir, Logger: cfg.Logger.Named("store"), WriteFault: cfg.writeFault(), BeforeSync: cfg.Disk.BeforeSync})
+	changed := make(chan struct{}, 1)
+	store, err := raftstore.Open(cfg.storeOptions(changed))
 	if err != nil {
 		return nil, err
 	}
 	n := newNode(cfg, hooks, store)
+	n.diskChanged = changed
 	if err := n.start(in); err != nil {
 		return nil, errors.Join(err, n.stop())
 	}
@@ -122,6 +126,7 @@ func (n *Node) start(in *raftnet.Inbox) error {
 	n.takePlace(inst)
 	n.spawn(n.digests.run)
 	n.spawn(n.housekeeping)
+	n.spawn(n.watchDisk)
 	if n.store.Identity().ClusterID == "" {
 		n.spawn(n.awaitBootstrap)
 	}
@@ -202,7 +207,7 @@ func (n *Node) SetURLs(web, rest string) {
 	n.broadcastInfo()
 }
 
-// housekeeping does what is due now and then: the disk probe, the bounds of the log in bytes, and on the leader, addresses that have moved.
+// housekeeping does what is due now and then: the bounds of the log in bytes, and on the leader, addresses that have moved.
 func (n *Node) housekeeping() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -212,11 +217,6 @@ func (n *Node) housekeeping() {
 		case <-n.ctx.Done():
 			return
 		case <-tick.C:
-		}
-		if err := n.store.Probe(); err != nil {
-			n.alarms.set("storage", "the raft log cannot be written: "+err.Error())
-		} else {
-			n.alarms.clear("storage")
 		}
 		wanted = n.boundLog(wanted)
 		n.watchConfiguration()

@@ -124,6 +124,7 @@ func (n *Node) statusPeers(in *instance, last uint64) []Peer {
 
 func (n *Node) diskStatus(st *Status) {
 	var err error
+	st.DataDir = n.cfg.DataDir
 	if st.FirstLogIndex, _, err = n.store.Bounds(); err != nil {
 		st.Alarms = append(st.Alarms, "the log cannot be read: "+err.Error())
 	}

@@ -48,6 +48,7 @@ func (n *Node) TransferLeadership(ctx context.Context, target string) (Transfer,
 func (n *Node) pickTarget(in *instance, target string) (raft.Server, error) {
 	var best raft.Server
 	var bestMatch uint64
+	bestWell := false // its disk has no trouble
 	now := n.cfg.BootTime()
 	for _, s := range in.raft.GetConfiguration().Configuration().Servers {
 		if s.Suffrage != raft.Voter || string(s.ID) == n.nodeID {
@@ -60,8 +61,12 @@ func (n *Node) pickTarget(in *instance, target string) (raft.Server, error) {
 			continue
 		}
 		st, ok := n.lease.peer(s.ID)
-		if ok && now-st.contact < n.cfg.FailoverTimeout && (best.ID == "" || st.match > bestMatch) {
-			best, bestMatch = s, st.match
+		if !ok || now-st.contact >= n.cfg.FailoverTimeout {
+			continue
+		}
+		well := n.troubleOf(s.ID) == ""
+		if best.ID == "" || (well && !bestWell) || (well == bestWell && st.match > bestMatch) {
+			best, bestMatch, bestWell = s, st.match, well
 		}
 	}
 	switch {

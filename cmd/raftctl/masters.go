@@ -85,6 +85,7 @@ func statusTable(w io.Writer, s survey, best *answer[webui.Status]) {
 		v := x.value
 		row(w, v.Address, v.State, v.Role, v.Term, v.CommitIndex, v.AppliedIndex, ago(v.NowMillis, v.StartedMillis), v.Version, x.endpoint)
 	}
+	dataTable(w, s)
 	v := best.value
 	fmt.Fprintln(w)
 	for _, x := range s.answers {
@@ -115,6 +116,28 @@ func statusTable(w io.Writer, s survey, best *answer[webui.Status]) {
 	for _, note := range v.Notes {
 		row(w, "Open", clean(note))
 	}
+}
+
+// dataTable shows how large each master's data is, and how much more there may be.
+func dataTable(w io.Writer, s survey) {
+	fmt.Fprintln(w)
+	row(w, "MASTER", "LOG ENTRIES", "LOG", "BEHIND SNAPSHOT", "SNAPSHOTS", "FREE", "DATA DIRECTORY")
+	for _, x := range s.answers {
+		if v := x.value; x.err == nil {
+			row(w, v.Address, v.LogEntries, byteSize(v.LogBytes), byteSize(v.UncoveredBytes), byteSize(v.SnapshotBytes), byteSize(v.DiskFreeBytes), clean(v.DataDir))
+		}
+	}
+}
+
+// byteSize is a size in the unit that fits.
+func byteSize(n int64) string {
+	switch {
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
 func takeOverTable(w io.Writer, v webui.Status) {

@@ -54,6 +54,9 @@ type TransportConfig struct {
 	Admit func(command any) error
 	// MayCampaign is asked before a vote is requested; an error is what raft gets instead of the peer's answer.
 	MayCampaign func() error
+	// MayLead is asked before each append and each heartbeat; an error is what raft gets instead of the peer's answer: a
+	// leader whose own disk hangs must fall silent, because raft itself goes on with its heartbeats. nil: always.
+	MayLead func() error
 	// Now is the boot clock.
 	Now     func() time.Duration
 	Timeout time.Duration
@@ -255,6 +258,11 @@ func (t *Transport) before(id raft.ServerID, kind string) error {
 	case <-t.closed:
 		return ErrClosed
 	default:
+	}
+	if t.cfg.MayLead != nil && (kind == "AppendEntries" || kind == "Heartbeat") {
+		if err := t.cfg.MayLead(); err != nil {
+			return err
+		}
 	}
 	if t.cfg.Faults.RPC == nil {
 		return nil

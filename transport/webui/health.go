@@ -27,7 +27,7 @@ func notReady(st Status) string {
 	case st.ClusterID == "":
 		return "the cluster has not been formed yet: not every master of the list has answered"
 	case st.State == StateAlive && st.LeaseValid && st.Stalled:
-		return stalledReason(st.Alarms)
+		return StalledReason(st.Alarms)
 	case st.State == StateAlive && st.LeaseValid:
 		return ""
 	case st.State == StateAlive:
@@ -54,8 +54,8 @@ func notReady(st Status) string {
 // stalledAlarm begins the alarm of a node about entries that it does not commit.
 const stalledAlarm = "entries are not committed"
 
-// stalledReason is the node's own words where it has raised the alarm already.
-func stalledReason(alarms []string) string {
+// StalledReason is the node's own words where it has raised the alarm already.
+func StalledReason(alarms []string) string {
 	for _, a := range alarms {
 		if strings.HasPrefix(a, stalledAlarm) {
 			return a

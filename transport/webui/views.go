@@ -52,6 +52,9 @@ type Status struct {
 	// instant, and equal on all masters at equal StateIndex. Brief leaves them out.
 	StateIndex  uint64 `json:"state_index"`
 	StateDigest string `json:"state_digest"`
+	// DataDir is the data directory, LogEntries how many entries its log has.
+	DataDir    string `json:"data_dir"`
+	LogEntries uint64 `json:"log_entries"`
 	// Sizes on disk, and what is left on the file system of the data directory.
 	LogBytes      int64 `json:"log_bytes"`
 	SnapshotBytes int64 `json:"snapshot_bytes"`
