@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,7 +62,7 @@ func drillTable(w io.Writer, r *drill.Report) {
 			roundTable(w, x)
 		}
 	}
-	if len(r.Rounds) > 1 {
+	if slices.ContainsFunc(r.Percentiles, func(p drill.Percentiles) bool { return p.Count > 1 }) {
 		percentileTable(w, r)
 	}
 	fmt.Fprintf(w, "\n%s after %s\n", strings.ToUpper(r.Outcome), time.Duration((r.EndedMillis-r.StartedMillis)*int64(time.Millisecond)).Round(time.Millisecond))
