@@ -2,6 +2,7 @@ package sparktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -43,9 +44,10 @@ func TestOurWorkerKilledAndStartedAgain(t *testing.T) {
 		}
 		w.Kill()
 		w.StartAgain()
+		// Perhaps twice: the master that has lost the first process looks for it at the same address.
 		Eventually(t, startTimeout, "registration of the worker", func() error {
-			if n := w.Registrations(); n != 1 {
-				return fmt.Errorf("%d times", n)
+			if w.Registrations() == 0 {
+				return errors.New("none")
 			}
 			return nil
 		})
