@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"raftmaster/cluster/config"
 	"raftmaster/transport/certtest"
+	"raftmaster/transport/sparkmsg"
 	"raftmaster/transport/webui"
 )
 
@@ -111,5 +113,75 @@ func TestTokensAndHTTPSOfARunningMaster(t *testing.T) {
 func withClusterTLS(t testing.TB, ca *certtest.Authority) func(*config.Config) {
 	return func(cfg *config.Config) {
 		cfg.ClusterTLS.Cert, cfg.ClusterTLS.Key, cfg.ClusterTLS.CA = ca.Write(t.TempDir(), ca.Issue(nil, cfg.AdvertiseHost))
+	}
+}
+
+// TestWhatStandsOpenIsSaidAndIsNoAlarm: in the log and in the status of a master that others than this machine reach, and
+// not of one on loopback.
+func TestWhatStandsOpenIsSaidAndIsNoAlarm(t *testing.T) {
+	t.Parallel()
+	c := start(t, 1, nil)
+	var st webui.Status
+	c.masters[0].into(t, "/v1/status", &st)
+	if len(st.Notes) > 0 || strings.Contains(c.masters[0].log.String(), "open: ") {
+		t.Errorf("on loopback: %q", st.Notes)
+	}
+	c = start(t, 1, func(cfg *config.Config) { cfg.WebUIHost, cfg.WebUIPort = "0.0.0.0", 0 })
+	m := c.masters[0]
+	resp, err := web.Get(m.server().URL() + "/v1/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&st); err != nil {
+		t.Fatal(err)
+	}
+	if len(st.Notes) != 1 || !strings.Contains(st.Notes[0], "whoever reaches it can read everything") || len(st.Alarms) > 0 {
+		t.Errorf("notes %q, alarms %q", st.Notes, st.Alarms)
+	}
+	if !strings.Contains(m.log.String(), "open: web UI 0.0.0.0:0: whoever reaches it") {
+		t.Error("the log does not say so")
+	}
+}
+
+// TestAClusterOverTLSServesWorkersAndChangesItsCertificates: new files count without a restart, under way.
+func TestAClusterOverTLSServesWorkersAndChangesItsCertificates(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	first, second := certtest.New(t, "first"), certtest.New(t, "second")
+	both := append(slices.Clone(first.PEM), second.PEM...)
+	secure := withClusterTLS(t, first)
+	c := start(t, 3, func(cfg *config.Config) { steadyFailover(cfg); secure(cfg) })
+	w := c.readyWorker(sparkmsg.FamilyE, 2)
+	replace := func(what string, change func(m *member)) {
+		t.Helper()
+		for _, m := range c.masters {
+			n := strings.Count(m.log.String(), "read again, and in use for new callers")
+			change(m)
+			eventually(t, what+" at "+m.cfg.Advertise().String(), func() bool {
+				return strings.Count(m.log.String(), "read again, and in use for new callers") > n
+			})
+		}
+		l := c.leader()
+		l.kill() // its successor, and it itself, make new connections
+		c.leader()
+		l.start()
+		c.followed(c.leader())
+	}
+	write := func(path string, data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace("both authorities", func(m *member) { write(m.cfg.ClusterTLS.CA, both) })
+	replace("new certificates", func(m *member) {
+		cert := second.Issue(nil, m.cfg.AdvertiseHost)
+		write(m.cfg.ClusterTLS.Cert, cert.Cert)
+		write(m.cfg.ClusterTLS.Key, cert.Key)
+	})
+	replace("the new authority alone", func(m *member) { write(m.cfg.ClusterTLS.CA, second.PEM) })
+	if x, ok := c.leader().server().State().Worker(w.ID()); !ok || !x.Live() {
+		t.Errorf("the worker is %+v", x)
 	}
 }
