@@ -25,6 +25,7 @@ type adapter struct {
 	hooks    Hooks
 	digested func(index, term uint64, digest string)
 	fatal    func(error)
+	known    fsm.Level // of commands
 
 	machine atomic.Pointer[fsm.Machine] // replaced by Restore
 	applied uint64                      // highest command applied since the last Restore; raft replays older ones when it is restarted in place
@@ -39,8 +40,8 @@ var (
 	_ raft.BatchingFSM = (*adapter)(nil)
 )
 
-func newAdapter(log hclog.Logger, hooks Hooks, fatal func(error), digested func(index, term uint64, digest string)) *adapter {
-	a := &adapter{log: log, hooks: hooks, fatal: fatal, digested: digested}
+func newAdapter(log hclog.Logger, hooks Hooks, fatal func(error), known fsm.Level, digested func(index, term uint64, digest string)) *adapter {
+	a := &adapter{log: log, hooks: hooks, fatal: fatal, known: known, digested: digested}
 	a.machine.Store(fsm.NewMachine())
 	a.publish()
 	return a
@@ -77,7 +78,7 @@ func (a *adapter) ApplyBatch(logs []*raft.Log) []any {
 		if l.Type != raft.LogCommand || l.Index <= a.applied {
 			continue // configurations are raft's; what a restarted raft replays is applied already
 		}
-		cmd, err := decodeEntry(l)
+		cmd, err := decodeEntry(l, a.known)
 		if err != nil {
 			a.halt(err)
 			out[i] = errHalted
@@ -107,12 +108,12 @@ func (a *adapter) ApplyBatch(logs []*raft.Log) []any {
 }
 
 // decodeEntry reads the command of a log entry; the error says what to do.
-func decodeEntry(l *raft.Log) (fsm.Command, error) {
+func decodeEntry(l *raft.Log, known fsm.Level) (fsm.Command, error) {
 	data, err := raftstore.Unseal(l.Data)
 	if err != nil {
 		return nil, raftstore.DamagedEntry(l.Index, err)
 	}
-	cmd, err := fsm.DecodeCommand(data)
+	cmd, err := fsm.DecodeCommandAt(data, known)
 	if err != nil {
 		return nil, fmt.Errorf("log entry %d of term %d cannot be applied: %w; install a release that knows it", l.Index, l.Term, err)
 	}
@@ -135,6 +136,9 @@ func (a *adapter) Restore(rc io.ReadCloser) error {
 	m, err := fsm.Restore(rc)
 	if err != nil {
 		return err
+	}
+	if used := m.View().Level(); used > a.known {
+		return &fsm.LevelError{Needed: used, Known: a.known}
 	}
 	a.machine.Store(m)
 	a.applied = 0

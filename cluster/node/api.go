@@ -32,6 +32,8 @@ var (
 	ErrNoLeader = errors.New("no leader is known")
 	// ErrUnknownPeer: no master with that node id or address is known.
 	ErrUnknownPeer = errors.New("no such master")
+	// ErrLevel: not every member of the cluster knows the command yet; it was not appended. The text names who does not.
+	ErrLevel = errors.New("not every master is upgraded")
 	// ErrUnsafe: the change would cost the quorum; see the text.
 	ErrUnsafe = errors.New("refused for safety")
 )
@@ -139,6 +141,8 @@ type Peer struct {
 	WebURL  string
 	RESTURL string
 	Version string
+	// Level is the level of commands that it knows, by its last word; 0: it has not been heard of.
+	Level fsm.Level
 	// Connected: a watch connection to it is up. Always true for the node itself.
 	Connected bool
 	// Voter and Member tell its place in the latest raft configuration.
@@ -172,6 +176,8 @@ type Status struct {
 	// LeaseRemaining is how long the lease still runs; 0 without one.
 	LeaseRemaining time.Duration
 	Transferring   bool
+	// Level is the level of commands that the cluster uses.
+	Level fsm.Level
 	// Peers holds every known master, this one included, sorted by address.
 	Peers []Peer
 	// DataDir is the data directory, LogBytes and SnapshotBytes are sizes on disk; DiskFreeBytes is what is left on the file system.

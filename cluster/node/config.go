@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"raftmaster/fsm"
 	"raftmaster/transport/raftnet"
 )
 
@@ -44,6 +45,7 @@ type seams struct {
 	noFastFailover     bool
 	corruptDigest      func(digest string) string
 	writeFault         func() error
+	level              fsm.Level // of an older release
 }
 
 // withDefaults checks a configuration and fills in what was left out.

@@ -28,6 +28,7 @@ func (n *Node) hello(kind raftnet.Kind) raftnet.Hello {
 	return raftnet.Hello{
 		Kind: kind, ClusterID: id.ClusterID, NodeID: id.NodeID, BootID: n.bootID, Address: n.cfg.Self, Cluster: n.cfg.Cluster,
 		Fresh: id.ClusterID == "", WebURL: u.web, RESTURL: u.rest, Version: n.cfg.Version, LeaderID: leader, TransferTo: to,
+		Level: uint8(n.cfg.level()), UsedLevel: uint8(n.View().Level()),
 	}
 }
 
@@ -48,6 +49,9 @@ func (n *Node) judge(h raftnet.Hello) raftnet.Hello {
 	mine := n.hello(h.Kind)
 	if mine.Refused = refusal(mine, h); mine.Refused == "" {
 		mine.Refused = n.outsider(h)
+	}
+	if mine.Refused == "" {
+		mine.Refused = tooOld(mine, h)
 	}
 	return mine
 }

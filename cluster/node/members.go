@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"raftmaster/transport/raftnet"
 )
 
 // AddPeer adds a voter, or a learner that gets the log but has no vote. A learner added as a voter is promoted; a known
@@ -26,6 +28,9 @@ func (n *Node) AddPeer(ctx context.Context, nodeID, address string, voter bool) 
 		case string(s.ID) == nodeID && s.Suffrage == raft.Voter && !voter:
 			return fmt.Errorf("%w: %s is a voter already", ErrUnsafe, nodeID)
 		}
+	}
+	if p, ok := n.peers.byID(nodeID); ok && announced(p.hello) < n.View().Level() {
+		return fmt.Errorf("%w: %s", ErrLevel, tooOld(n.hello(raftnet.KindWatch), p.hello))
 	}
 	id, addr, wait := raft.ServerID(nodeID), raft.ServerAddress(address), timeLeft(ctx)
 	if voter {

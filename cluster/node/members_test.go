@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"raftmaster/fsm"
 	"raftmaster/transport/raftnet"
 )
 
@@ -32,8 +33,9 @@ func TestAFollowerFarBehindGetsASnapshot(t *testing.T) {
 	if _, err := c.leader().node.WriteSnapshot(&b); err != nil {
 		t.Fatal(err)
 	}
-	before := c.leader().node.View().Digest()
-	if _, err := c.leader().node.RestoreSnapshot(context.Background(), b.Bytes()[:b.Len()-1], false); err == nil {
+	c.levelIs(fsm.CommandLevel) // which is part of the state
+	cluster := c.leader().node.ClusterID()
+	if _, err := c.leader().node.RestoreSnapshot(context.Background(), b.Bytes()[:b.Len()-1], cluster, false); err == nil {
 		t.Error("a snapshot without its end was restored")
 	}
 	if got := c.leader().node.View().Digest(); got != before {

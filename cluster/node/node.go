@@ -103,7 +103,7 @@ func newNode(cfg Config, hooks Hooks, store *raftstore.Store) *Node {
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.peers = newPeerTable()
 	n.digests = newDigests(n)
-	n.fsm = newAdapter(n.log, hooks, cfg.Fatal, n.digests.record)
+	n.fsm = newAdapter(n.log, hooks, cfg.Fatal, cfg.level(), n.digests.record)
 	n.proposer = newProposer(n)
 	return n
 }
@@ -221,6 +221,7 @@ func (n *Node) housekeeping() {
 		wanted = n.boundLog(wanted)
 		n.watchConfiguration()
 		n.updateAddresses()
+		n.raiseLevel()
 	}
 }
 

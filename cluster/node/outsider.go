@@ -92,7 +92,14 @@ func hostOf(address string) string {
 
 // dial opens a connection to another master.
 func (n *Node) dial(ctx context.Context, address string, hello raftnet.Hello) (net.Conn, raftnet.Hello, error) {
-	return raftnet.DialSecure(ctx, address, hello, n.cfg.Net, n.cfg.TLS)
+	c, theirs, err := raftnet.DialSecure(ctx, address, hello, n.cfg.Net, n.cfg.TLS)
+	if err != nil {
+		return nil, theirs, err
+	}
+	if why := tooOld(hello, theirs); why != "" {
+		return nil, theirs, errors.Join(&raftnet.RefusedError{By: hello, Reason: why}, c.Close())
+	}
+	return c, theirs, nil
 }
 
 // adopt lets a fresh node join the cluster whose leader has named it by its node id: it must be in the configuration.

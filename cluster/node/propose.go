@@ -95,6 +95,9 @@ func (p *proposer) apply(enc *fsm.Encoder, cmd fsm.Command) outcome {
 		return outcome{cmd: cmd, err: fmt.Errorf("encode %s: %w", cmd.Type(), err)}
 	}
 	in := p.n.inst.Load()
+	if err := p.n.gate(in, cmd); err != nil {
+		return outcome{cmd: cmd, err: err}
+	}
 	return outcome{cmd: cmd, in: in, future: in.raft.Apply(raftstore.Seal(data), 0)}
 }
 

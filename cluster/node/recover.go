@@ -95,7 +95,7 @@ func Recover(ctx context.Context, o RecoverOptions) (report RecoverReport, err e
 func offlineMachine(log hclog.Logger) (*adapter, *error) {
 	fatal := new(error)
 	hooks := Hooks{Applied: func([]Applied) {}, Restored: func() {}}
-	return newAdapter(log, hooks, func(err error) { *fatal = err }, func(uint64, uint64, string) {}), fatal
+	return newAdapter(log, hooks, func(err error) { *fatal = err }, fsm.CommandLevel, func(uint64, uint64, string) {}), fatal
 }
 
 // inspectForRecovery reads the configuration and replays everything into a state machine, which proves that it can be.
@@ -198,7 +198,7 @@ func askOldMember(ctx context.Context, o RecoverOptions, self string, store *raf
 	defer cancel()
 	id := store.Identity()
 	c, theirs, err := raftnet.DialSecure(ctx, address, raftnet.Hello{
-		Kind: raftnet.KindWatch, ClusterID: id.ClusterID, NodeID: id.NodeID, BootID: raftstore.NewID(), Address: self,
+		Kind: raftnet.KindWatch, ClusterID: id.ClusterID, NodeID: id.NodeID, BootID: raftstore.NewID(), Address: self, Level: uint8(fsm.CommandLevel),
 	}, raftnet.Faults{}, o.TLS)
 	if err != nil {
 		return theirs, err

@@ -73,6 +73,9 @@ func (n *Node) applyNow(ctx context.Context, cmd fsm.Command) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := n.gate(in, cmd); err != nil {
+		return nil, err
+	}
 	future := in.raft.Apply(raftstore.Seal(data), timeLeft(ctx))
 	if err := await(ctx, future); err != nil {
 		return nil, mapError(err)

@@ -25,7 +25,7 @@ func (n *Node) Status() Status {
 		LastLogIndex: stat(s, "last_log_index"), LastLogTerm: stat(s, "last_log_term"),
 		SnapshotIndex: stat(s, "last_snapshot_index"), SnapshotTerm: stat(s, "last_snapshot_term"),
 		ConfigurationIndex: stat(s, "latest_configuration_index"), LastContact: n.lastContact(in),
-		LeaseRemaining: n.leaseRemaining(), Transferring: n.transferring.Load(), Alarms: n.alarms.list(),
+		LeaseRemaining: n.leaseRemaining(), Transferring: n.transferring.Load(), Alarms: n.alarms.list(), Level: n.View().Level(),
 		Stalled: n.proposer.stall.is(),
 	}
 	if st.LeaseRemaining == noEnd-n.cfg.BootTime() || st.LeaseRemaining > time.Hour {
@@ -77,7 +77,7 @@ func (n *Node) statusPeers(in *instance, last uint64) []Peer {
 	leading := in.raft.State() == raft.Leader
 	u := n.urls.Load()
 	byAddr := map[string]*Peer{n.cfg.Self: {
-		NodeID: n.nodeID, Address: n.cfg.Self, BootID: n.bootID, WebURL: u.web, RESTURL: u.rest, Version: n.cfg.Version, Connected: true,
+		NodeID: n.nodeID, Address: n.cfg.Self, BootID: n.bootID, WebURL: u.web, RESTURL: u.rest, Version: n.cfg.Version, Level: n.cfg.level(), Connected: true,
 	}}
 	for _, p := range n.peers.list() {
 		if p.problem == "" {
@@ -85,7 +85,7 @@ func (n *Node) statusPeers(in *instance, last uint64) []Peer {
 		}
 		byAddr[p.addr] = &Peer{
 			NodeID: p.hello.NodeID, Address: p.addr, BootID: p.hello.BootID, WebURL: p.hello.WebURL, RESTURL: p.hello.RESTURL,
-			Version: p.hello.Version, Connected: p.conn != nil, Problem: p.problem, LastContact: -1,
+			Version: p.hello.Version, Level: announced(p.hello), Connected: p.conn != nil, Problem: p.problem, LastContact: -1,
 		}
 	}
 	for _, s := range in.raft.GetConfiguration().Configuration().Servers {
