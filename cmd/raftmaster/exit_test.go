@@ -71,6 +71,8 @@ func TestProcessExitCodes(t *testing.T) {
 	}{
 		"no token file":    {[]string{"--token-file", filepath.Join(dir, "none")}, "the admin token file cannot be read"},
 		"empty token file": {[]string{"--token-file", write("token", "\n")}, "has an empty first line"},
+		"bad certificate":  {[]string{"--web-tls-cert", file, "--web-tls-key", file}, "it holds nothing in PEM form"},
+		"half of TLS":      {[]string{"--cluster-tls-cert", file}, "--cluster-tls-key"},
 		"file as data dir": {[]string{"--data-dir", file}, file},
 		"below a file":     {[]string{"--data-dir", filepath.Join(file, "x")}, file},
 		"damaged log":      {[]string{"--data-dir", filepath.Join(dir, "foreign")}, "raft.db"},
