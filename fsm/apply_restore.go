@@ -93,15 +93,13 @@ func restored(base *state, sums *summer, snapshot io.Reader, index, term uint64,
 		return nil, RestoreOutcome{}, fmt.Errorf("%w: %w", ErrInvalidCommand, &LevelError{Needed: from.globals.level(), Known: base.globals.level()})
 	}
 	r := &restoring{tx: newTx(from, sums, index, term, c.Meta), now: View{s: base}, from: from}
-	r.same = from.globals.ClusterID == base.globals.ClusterID
+	r.same = c.SameCluster && from.globals.ClusterID == base.globals.ClusterID
 	r.later = r.same && base.index >= from.index && base.globals.NextAppNumber >= from.globals.NextAppNumber &&
 		base.globals.NextDriverNumber >= from.globals.NextDriverNumber
 	if !r.same && !c.OtherCluster && !neverUsed(base) {
-		return nil, RestoreOutcome{}, fmt.Errorf("%w: the snapshot is of cluster %s, this one is %s", ErrOtherSnapshot,
-			clip(from.globals.ClusterID), base.globals.ClusterID)
+		return nil, RestoreOutcome{}, ErrOtherSnapshot
 	}
-	r.outcome = RestoreOutcome{Before: base.totals, Snapshot: from.totals, SnapshotIndex: from.index,
-		SnapshotCluster: from.globals.ClusterID, Later: r.later}
+	r.outcome = RestoreOutcome{Before: base.totals, Snapshot: from.totals, SnapshotIndex: from.index, Later: r.later}
 	if err := r.join(); err != nil {
 		return nil, RestoreOutcome{}, err
 	}

@@ -71,7 +71,7 @@ func sampleCommands() []fsm.Command {
 		fsm.DrainWorkers{Meta: meta, IDs: []string{worker}, On: true, IdleOnly: true},
 		fsm.UnmarkIncompatible{Meta: meta, WorkerID: worker, AppID: app},
 		fsm.StageRestore{Meta: meta, RestoreID: "restore-1", Seq: 3, Data: []byte("RAFTMSTR")},
-		fsm.CommitRestore{Meta: meta, RestoreID: "restore-1", Chunks: 4, OtherCluster: true},
+		fsm.CommitRestore{Meta: meta, RestoreID: "restore-1", Chunks: 4, SameCluster: true, OtherCluster: true},
 		fsm.RaiseLevel{Meta: meta, Level: fsm.CommandLevel},
 	}
 }

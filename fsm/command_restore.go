@@ -25,13 +25,14 @@ type StageRestore struct {
 	Data      []byte
 }
 
-// CommitRestore puts the staged snapshot in the place of the state, see restoring. Chunks is their number. A snapshot of
-// another cluster is refused (ErrOtherSnapshot) unless OtherCluster, or unless nothing has ever run here. Value:
-// RestoreOutcome.
+// CommitRestore puts the staged snapshot in the place of the state, see restoring. Chunks is their number. SameCluster: the
+// leader knows that the snapshot is of its own cluster. One of another is refused (ErrOtherSnapshot) unless OtherCluster, or
+// unless nothing has ever run here. Value: RestoreOutcome.
 type CommitRestore struct {
 	Meta
 	RestoreID    string
 	Chunks       int
+	SameCluster  bool
 	OtherCluster bool
 }
 
@@ -43,9 +44,8 @@ func (CommitRestore) Type() CommandType { return TypeCommitRestore }
 type RestoreOutcome struct {
 	// Before is the state that is replaced, Snapshot what the snapshot holds, After the new state.
 	Before, Snapshot, After Totals
-	// SnapshotIndex and SnapshotCluster are those of the snapshot.
-	SnapshotIndex   uint64
-	SnapshotCluster string
+	// SnapshotIndex is that of the snapshot.
+	SnapshotIndex uint64
 	// Later: the state knows all that happened since the snapshot was taken.
 	Later bool
 	// Kept counts the applications and drivers that stay although the snapshot does not know them; Ended those which run

@@ -18,7 +18,7 @@ var (
 	// ErrMalformed wraps every failure to decode a command of a known type and version.
 	ErrMalformed = errors.New("malformed command")
 	// ErrOtherSnapshot: a restore was asked for with a snapshot of another cluster.
-	ErrOtherSnapshot = errors.New("snapshot of another cluster")
+	ErrOtherSnapshot = errors.New("the snapshot is of another cluster, and this one is in use")
 	// ErrSnapshot wraps every failure to read a snapshot.
 	ErrSnapshot = errors.New("bad snapshot")
 	// ErrInvariant wraps what Check finds.

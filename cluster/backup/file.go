@@ -64,10 +64,10 @@ type Info struct {
 	Totals fsm.Totals `json:"-"`
 }
 
-// Write writes a file: the same state and header give the same bytes. It returns the number of bytes.
+// Write writes a file; index, term and format of the header are those of the state: the same state and header give the same bytes. It returns the number of bytes.
 func Write(w io.Writer, h Header, s fsm.Snapshot) (int64, error) {
 	v := s.View()
-	h.ClusterID, h.Index, h.Term, h.StateFormat = v.ClusterID(), v.Index(), v.Term(), fsm.SnapshotFormat
+	h.Index, h.Term, h.StateFormat = v.Index(), v.Term(), fsm.SnapshotFormat
 	head, err := json.Marshal(h)
 	if err != nil {
 		return 0, fmt.Errorf("encode the header: %w", err)
@@ -155,7 +155,7 @@ func Read(r io.Reader) (Info, []byte, error) {
 		return info, nil, fmt.Errorf("%w: the file is whole, but the state in it is not: %w", ErrDamaged, err)
 	}
 	v := m.View()
-	if v.ClusterID() != info.ClusterID || v.Index() != info.Index || v.Term() != info.Term {
+	if v.Index() != info.Index || v.Term() != info.Term {
 		return info, nil, fmt.Errorf("%w: the header is not that of the state", ErrDamaged)
 	}
 	info.Digest, info.Totals = v.Digest().String(), v.Totals()

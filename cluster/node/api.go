@@ -252,8 +252,8 @@ type API interface {
 	// PlanRestore and RestoreSnapshot replace the cluster's state by that of a snapshot (the latter: leader only).
 	TakeSnapshot(ctx context.Context) (SnapshotInfo, error)
 	WriteSnapshot(w io.Writer) (SnapshotInfo, error)
-	PlanRestore(state []byte, otherCluster bool) (fsm.RestoreOutcome, error)
-	RestoreSnapshot(ctx context.Context, state []byte, otherCluster bool) (fsm.RestoreOutcome, error)
+	PlanRestore(state []byte, ofCluster string, otherCluster bool) (fsm.RestoreOutcome, error)
+	RestoreSnapshot(ctx context.Context, state []byte, ofCluster string, otherCluster bool) (fsm.RestoreOutcome, error)
 	// CheckDigest has the replicas compare their states now (leader only); the outcome is in Status.
 	CheckDigest(ctx context.Context) (DigestStatus, error)
 	// Shutdown leaves in order: transfer, goodbye, raft, stores. The context bounds the hand-over, not the rest.

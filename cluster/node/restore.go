@@ -18,16 +18,17 @@ var ErrBusy = errors.New("another one is under way")
 func (n *Node) Snapshot() fsm.Snapshot { return n.fsm.machine.Load().Snapshot() }
 
 // PlanRestore tells what RestoreSnapshot would do to the state as it is here, and changes nothing.
-func (n *Node) PlanRestore(state []byte, otherCluster bool) (fsm.RestoreOutcome, error) {
-	return fsm.PlanRestore(n.View(), bytes.NewReader(state), fsm.CommitRestore{Meta: restoreMeta("plan"), OtherCluster: otherCluster})
+func (n *Node) PlanRestore(state []byte, ofCluster string, otherCluster bool) (fsm.RestoreOutcome, error) {
+	return fsm.PlanRestore(n.View(), bytes.NewReader(state), fsm.CommitRestore{Meta: restoreMeta("plan"), SameCluster: ofCluster == n.ClusterID(), OtherCluster: otherCluster})
 }
 
 // RestoreSnapshot puts a snapshot (fsm's format) in the place of the state of the whole cluster, see fsm.CommitRestore: its
 // bytes go through the log, and one entry makes all masters change over at the same place of it. Before that entry nothing
-// has changed; when its outcome is unknown, so is whether it was restored. Leader only, one at a time (ErrBusy).
+// has changed; ofCluster is the id of the cluster that it was taken from. When the outcome of that entry is unknown, so is
+// whether it was restored. Leader only, one at a time (ErrBusy).
 //
 // The leader service must take over again afterwards: what it knows beside the state is of the state before.
-func (n *Node) RestoreSnapshot(ctx context.Context, state []byte, otherCluster bool) (fsm.RestoreOutcome, error) {
+func (n *Node) RestoreSnapshot(ctx context.Context, state []byte, ofCluster string, otherCluster bool) (fsm.RestoreOutcome, error) {
 	var none fsm.RestoreOutcome
 	if !n.restoring.TryLock() {
 		return none, ErrBusy
@@ -36,7 +37,7 @@ func (n *Node) RestoreSnapshot(ctx context.Context, state []byte, otherCluster b
 	if len(state) > fsm.MaxRestoreBytes {
 		return none, fmt.Errorf("%w: the snapshot has more than %d bytes", ErrUnsafe, fsm.MaxRestoreBytes)
 	}
-	if _, err := n.PlanRestore(state, otherCluster); err != nil {
+	if _, err := n.PlanRestore(state, ofCluster, otherCluster); err != nil {
 		return none, err
 	}
 	id, chunks := "restore-"+raftstore.NewID(), 0
@@ -47,7 +48,7 @@ func (n *Node) RestoreSnapshot(ctx context.Context, state []byte, otherCluster b
 		}
 		rest = rest[size:]
 	}
-	v, err := n.applyNow(ctx, fsm.CommitRestore{Meta: restoreMeta(id), RestoreID: id, Chunks: chunks, OtherCluster: otherCluster})
+	v, err := n.applyNow(ctx, fsm.CommitRestore{Meta: restoreMeta(id), RestoreID: id, Chunks: chunks, SameCluster: ofCluster == n.ClusterID(), OtherCluster: otherCluster})
 	if err != nil {
 		return none, err
 	}

@@ -113,6 +113,7 @@ func (s *Server) hooks() node.Hooks {
 				out[i] = master.Applied{Index: a.Index, Term: a.Term, Cmd: a.Cmd, Result: a.Result}
 			}
 			s.svc.Applied(out)
+			s.takeOverAgain(batch)
 		},
 		Measured:      s.observeApply,
 		ProposeFailed: s.svc.ProposeFailed,
@@ -124,12 +125,12 @@ func (s *Server) hooks() node.Hooks {
 		},
 		Elected: func(term uint64) {
 			s.term.Store(term)
-			s.svc.Elected(term, s.electionReason())
+			s.elected(term, s.electionReason())
 			s.svc.Post(func() { s.alive.Store(true) })
 		},
 		Deposed: func(term uint64) {
 			s.alive.Store(false)
-			s.svc.Deposed(term)
+			s.deposed(term)
 		},
 	}
 }

@@ -66,6 +66,7 @@ type Server struct {
 	term   atomic.Uint64          // of the last election that this node has won or lost
 	alive  atomic.Bool            // elected, and the leader service knows
 	reason atomic.Pointer[reason] // of the election that is under way, where known
+	leads  leadership
 	fatal  chan error
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -262,7 +263,7 @@ func (s *Server) leader() (sparkmsg.Address, bool) {
 func (s *Server) startWeb(ln net.Listener) {
 	ui := s.cfg.UI
 	s.web = webui.StartTLS(ln, s.guard.Web(), webui.NewHandler(webui.Options{
-		Drills: s.webDrills(), LogLevels: s.levels, Debug: s.debugParts(),
+		Drills: s.webDrills(), Snapshots: snapshots{s}, LogLevels: s.levels, Debug: s.debugParts(),
 		State: s.backend, Details: s.backend, Events: s.ring, Leadership: s.backend,
 		Operations: s.backend.Operations(s.svc, s.cfg.Deploy.DecommissionEnabled), Metrics: s.registry, Tokens: s.guard.Tokens(), Operated: s.operated, Title: ui.Title,
 		AllowFramingFrom: ui.AllowFramingFrom, XXSSProtection: ui.XXSSProtection,

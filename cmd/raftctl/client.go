@@ -38,8 +38,10 @@ func newClient(endpoints []string, timeout time.Duration, token string, secure *
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: min(timeout, 2*time.Second)}).DialContext,
 		TLSHandshakeTimeout: timeout,
-		DisableKeepAlives:   true,
-		TLSClientConfig:     secure,
+		// An upload waits for as long to hear that it is wanted.
+		ExpectContinueTimeout: time.Second,
+		DisableKeepAlives:     true,
+		TLSClientConfig:       secure,
 	}
 	return &client{endpoints: endpoints, timeout: timeout, token: token, wants: &wants{}, tls: secure,
 		http: &http.Client{Transport: transport, CheckRedirect: sameHostOnly}}

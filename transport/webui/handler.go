@@ -23,6 +23,7 @@ type Handler struct {
 	tokens    Tokens
 	guesses   *guesses
 	followers chan struct{}
+	transfers chan struct{} // snapshots that are being sent
 	// debugging holds the one who has a DebugPart made.
 	debugging chan struct{}
 	// lists are the lists that are being rendered or sent; others wait listWait for their turn.
@@ -45,7 +46,7 @@ func NewHandler(opts Options) *Handler {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	h := &Handler{opts: opts, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers), debugging: make(chan struct{}, 1),
+	h := &Handler{opts: opts, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers), transfers: make(chan struct{}, maxTransfers), debugging: make(chan struct{}, 1),
 		lists: uibase.NewPlaces(maxLists, maxListsPerIP), listWait: listWait, csrfToken: uibase.NewNonce(),
 		headers: uibase.Headers{AllowFramingFrom: opts.AllowFramingFrom, XXSSProtection: opts.XXSSProtection,
 			ContentSecurityPolicy: opts.ContentSecurityPolicy}}
@@ -106,6 +107,7 @@ func (h *Handler) routes() {
 	h.memberRoutes()
 	h.operationRoutes()
 	h.drillRoutes()
+	h.snapshotRoutes()
 	h.logLevelRoutes()
 	h.debugRoutes()
 	h.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {

@@ -53,6 +53,8 @@ type Options struct {
 	// LogLevels serves /v1/log-level, Debug the parts of /v1/debug; without them (nil) those are answered with 404.
 	LogLevels LogLevels
 	Debug     []DebugPart
+	// Snapshots saves and restores the state; nil is answered with 501.
+	Snapshots Snapshots
 	// Details may be nil; the pages and calls about one thing are then answered with 404.
 	Details Details
 	// Metrics is gathered by /metrics; nil leaves the route out.
