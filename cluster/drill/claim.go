@@ -76,7 +76,7 @@ func (c *claims) keep(ctx context.Context) {
 			case busy[i] <- struct{}{}:
 				go func() {
 					defer func() { <-busy[i] }()
-					_ = c.d.renew(ctx, m) // a master that is down is what drills are about
+					_ = c.d.renew(context.WithoutCancel(ctx), m) // a master that is down is what drills are about
 				}()
 			default:
 			}

@@ -62,6 +62,7 @@ type drills struct {
 	end    *time.Timer // of the fault
 	undo   func()
 	last   *webui.DrillFault
+	over   string // the drill that was released last: a renewal of it that was on its way is no claim
 	closed bool
 	wg     sync.WaitGroup
 }
@@ -210,6 +211,8 @@ func (d *drills) Claim(ctx context.Context, req webui.DrillClaimRequest) (webui.
 	switch {
 	case d.closed:
 		return webui.DrillStatus{}, drillRefused("this master is stopping")
+	case d.over == req.Drill:
+		return webui.DrillStatus{}, drillRefused("the drill %s is over", req.Drill)
 	case d.claim != nil && d.claim.Drill != req.Drill:
 		return webui.DrillStatus{}, drillRefused("another drill is going on: %s by %s, from %s, until %s at the latest unless it is renewed", d.claim.Drill, d.claim.By,
 			d.claim.Caller, time.UnixMilli(d.claim.ExpiresMillis).Format("15:04:05.000"))
@@ -257,11 +260,13 @@ func (d *drills) Release(_ context.Context, req webui.DrillReleaseRequest) (webu
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.claim == nil {
+		d.over = req.Drill
 		return d.statusLocked(), nil
 	}
 	if d.claim.Drill != req.Drill {
 		return webui.DrillStatus{}, drillRefused("the claim is that of another drill, %s by %s", d.claim.Drill, d.claim.By)
 	}
+	d.over = req.Drill
 	d.endLocked(webui.DrillEndedAsked)
 	d.announce("released", d.claim.Drill, "the drill is over: "+d.who())
 	d.dropClaim()

@@ -327,6 +327,10 @@ func TestAFaultEndsByItsDurationAndOnRequest(t *testing.T) {
 	if st.Claim != nil || st.Fault != nil || m.lastFault() != "partition asked" {
 		t.Errorf("after the release: %+v", st)
 	}
+	// A renewal that was overtaken by the release claims nothing.
+	if status, answer, _ := m.post("/v1/drill/claim", "application/json", `{"drill":"x","by":"test","ttl_millis":1000}`); status != http.StatusConflict || !strings.Contains(answer, "is over") {
+		t.Errorf("a late renewal: %d %s", status, answer)
+	}
 }
 
 // TestAMasterRefusesWhatADrillMustNotDo: each fence of the interface.
