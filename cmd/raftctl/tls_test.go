@@ -160,3 +160,18 @@ func TestNobodyElseGetsTheToken(t *testing.T) {
 		t.Errorf("a worker's page was shown %q", asked)
 	}
 }
+
+// TestWhatStandsOpenIsShownAndIsNoFailure: and events name who did it.
+func TestWhatStandsOpenIsShownAndIsNoFailure(t *testing.T) {
+	ms := newCluster(t)
+	for _, m := range ms {
+		m.mu.Lock()
+		m.status.Notes = []string{"web UI 0.0.0.0:8080: whoever reaches it can read everything"}
+		m.mu.Unlock()
+	}
+	ms[0].events = []webui.Event{{Seq: 1, Kind: "operator", Subject: "peers/remove", Message: "peer=n3", Actor: "ann"}}
+	e := endpoints(ms)
+	check(t, ctl(t, nil, "--endpoints", e, "status"), exitOK, "Open", "whoever reaches it can read everything")
+	check(t, ctl(t, nil, "--endpoints", e, "health"), exitOK)
+	check(t, ctl(t, nil, "--endpoints", e, "events"), exitOK, "peer=n3 by ann")
+}
