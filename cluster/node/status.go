@@ -3,10 +3,11 @@ package node
 import (
 	"sort"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"raftmaster/cluster/raftstore"
 )
 
 func stat(s map[string]string, key string) uint64 {
@@ -132,12 +133,10 @@ func (n *Node) diskStatus(st *Status) {
 	if st.LogBytes, st.SnapshotBytes, err = n.store.Sizes(); err != nil {
 		st.Alarms = append(st.Alarms, "the data directory cannot be read: "+err.Error())
 	}
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(n.cfg.DataDir, &fs); err != nil {
+	if st.DiskFreeBytes, err = raftstore.FreeBytes(n.cfg.DataDir); err != nil {
 		st.Alarms = append(st.Alarms, "the file system cannot be asked for its free space: "+err.Error())
 		return
 	}
-	st.DiskFreeBytes = int64(fs.Bavail) * fs.Bsize
 	if st.DiskFreeBytes < lowDiskBytes {
 		st.Alarms = append(st.Alarms, "only "+strconv.FormatInt(st.DiskFreeBytes>>20, 10)+" MiB are free for "+n.cfg.DataDir)
 	}

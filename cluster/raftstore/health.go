@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -27,12 +28,16 @@ const (
 	slowBytes = 1 << 20
 	// probeSize is written to find out whether the disk takes writes again: about what a batch of entries needs.
 	probeSize = 256 << 10
+	// minFree must be left on the file system: the next file of the journal that is carried over to bolt may need as much. With
+	// less no entry is taken, although the journal, whose space is reserved, would take some more: they would be stuck in it. What
+	// was full is so until there is twice as much.
+	minFree = journalSize + probeSize
 )
 
 // health is what a store knows of its disk; Store.mu guards it.
 type health struct {
-	last error // of the last write; see Health
-	gone error // found by Probe; no write is tried meanwhile
+	last    error // of the last write; see Health
+	refused error // found by Probe: gone or full; no write is tried meanwhile
 
 	started time.Time     // of the batch that is being written, zero for none
 	slow    time.Duration // what the last batch of a run of slow ones took
@@ -102,7 +107,7 @@ func (s *Store) writing(write func() error) error {
 		s.before()
 	}
 	s.mu.Lock()
-	err := s.health.gone
+	err := s.health.refused
 	s.mu.Unlock()
 	if err == nil && s.fault != nil {
 		err = s.fault()
@@ -154,21 +159,24 @@ func (s *Store) Health() error {
 	return s.health.last
 }
 
-// Probe looks whether the data directory is still there, and tries a write when the last one failed or was slow. It returns what
+// Probe looks whether the data directory is still there and has space, and tries a write when the last one failed or was slow. It returns what
 // Health is then. It must be called now and then, because a node that does not lead has nothing else to write.
 func (s *Store) Probe() error {
 	if err := s.Hung(); err != nil {
 		s.noteWrite(err) // until it comes back; another write would only wait, too
 		return err
 	}
-	gone := s.absent()
+	refused := s.absent()
+	if refused == nil {
+		refused = s.full()
+	}
 	s.mu.Lock()
-	s.health.gone = gone
+	s.health.refused = refused
 	well := s.health.last == nil && s.health.writes == 0
 	s.mu.Unlock()
-	if gone != nil {
-		s.noteWrite(gone)
-		return gone
+	if refused != nil {
+		s.noteWrite(refused)
+		return refused
 	}
 	if well {
 		return nil
@@ -193,6 +201,36 @@ func (s *Store) probeWrite() error {
 		s.mu.Unlock()
 	}
 	return err
+}
+
+// full tells whether the file system has too little space for what is to come.
+func (s *Store) full() error {
+	free, err := s.free(s.dir)
+	if err != nil {
+		return fmt.Errorf("%w: the file system of %s: %w", ErrStorage, s.dir, err)
+	}
+	s.mu.Lock()
+	need := int64(minFree)
+	if errors.Is(s.health.refused, syscall.ENOSPC) {
+		need *= 2
+	}
+	s.mu.Unlock()
+	if free >= need {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %w: %d KiB are free and %d are needed", ErrStorage, s.dir, syscall.ENOSPC, free>>10, need>>10)
+}
+
+// FreeBytes is what a file system has left for this process.
+func FreeBytes(dir string) (int64, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return 0, err
+	}
+	if os.Geteuid() == 0 {
+		return int64(fs.Bfree) * fs.Bsize, nil // the reserve for root as well
+	}
+	return int64(fs.Bavail) * fs.Bsize, nil
 }
 
 // place is an open file and what it was at the opening.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -153,5 +154,30 @@ func TestASlowDiskIsToldFromASlowWrite(t *testing.T) {
 	}
 	if s.Slow() != 0 {
 		t.Error("long batches count as slow")
+	}
+}
+
+// A file system with little left is full before a write fails: entries would be stuck in the journal.
+func TestAFullFileSystemIsNoticedBeforeAWriteFails(t *testing.T) {
+	var free atomic.Int64
+	free.Store(1 << 30)
+	s := openHealth(t, Options{Dir: t.TempDir(), free: func(string) (int64, error) { return free.Load(), nil }})
+	if err := errors.Join(s.Probe(), storeOne(s, 1)); err != nil {
+		t.Fatal(err)
+	}
+	free.Store(minFree - 1)
+	if err := s.Probe(); !errors.Is(err, ErrStorage) || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Probe: %v", err)
+	}
+	if err := storeOne(s, 2); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a write: %v", err)
+	}
+	free.Store(2*minFree - 1)
+	if err := s.Probe(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("it is writable again on the edge: %v", err)
+	}
+	free.Store(2 * minFree)
+	if err := errors.Join(s.Probe(), s.Health(), storeOne(s, 2)); err != nil {
+		t.Error(err)
 	}
 }

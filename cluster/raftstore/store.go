@@ -57,8 +57,9 @@ type Options struct {
 	// goroutine that writes and must not block.
 	OnHealth func(error)
 
-	disk        disk  // nil: the real one
-	journalSize int64 // of each file; 0: journalSize
+	free        func(dir string) (int64, error) // nil: FreeBytes
+	disk        disk                            // nil: the real one
+	journalSize int64                           // of each file; 0: journalSize
 }
 
 // Store is an open data directory. Its parts are safe for use by many goroutines.
@@ -70,6 +71,7 @@ type Store struct {
 
 	slowAfter, hangAfter time.Duration
 	onHealth             func(error)
+	free                 func(dir string) (int64, error)
 	places               []place
 
 	lock    *os.File
@@ -96,6 +98,9 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.free == nil {
+		o.free = FreeBytes
+	}
 	if o.disk == nil {
 		o.disk = realDisk{}
 	}
@@ -104,7 +109,7 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{
 		dir: o.Dir, logger: o.Logger, fault: o.WriteFault, before: o.BeforeSync, lock: lock, onHealth: o.OnHealth,
-		slowAfter: cmp.Or(o.SlowAfter, defaultSlowAfter), hangAfter: cmp.Or(o.HangAfter, defaultHangAfter),
+		free: o.free, slowAfter: cmp.Or(o.SlowAfter, defaultSlowAfter), hangAfter: cmp.Or(o.HangAfter, defaultHangAfter),
 	}
 	if err := s.open(o); err != nil {
 		return nil, errors.Join(err, s.Close())
