@@ -80,7 +80,7 @@ func (b *Backend) brief(ns NodeStatus) webui.Status {
 		State: webui.StateStandby, Role: ns.Role, LeaseValid: ns.Alive && b.node.LeaseValid(), Stalled: ns.Stalled, Term: ns.Term,
 		CommitIndex: ns.CommitIndex, AppliedIndex: ns.AppliedIndex, LastLogIndex: ns.LastLogIndex,
 		Transferring: ns.Transferring, StartedMillis: b.id.StartedMillis, NowMillis: b.now().UnixMilli(), Alarms: ns.Alarms,
-		Leader: b.leader(ns), Quorum: b.quorum(ns),
+		CommandLevel: ns.CommandLevel, Leader: b.leader(ns), Quorum: b.quorum(ns),
 	}
 	if ns.Alive {
 		st.State = webui.StateAlive
@@ -122,7 +122,7 @@ func (b *Backend) quorum(ns NodeStatus) webui.Quorum {
 		peer := webui.Peer{
 			NodeID: p.NodeID, Address: p.Address, WebURL: p.WebURL, RESTURL: p.RESTURL, Self: self, Member: p.Member, Voter: p.Voter,
 			Role: peerRole(p, ns, self), Reachable: self || p.Reachable, LastContactMillis: webui.Unknown,
-			Lag: lag(p, ns, self), Version: p.Version, Problem: p.Problem,
+			Lag: lag(p, ns, self), Version: p.Version, CommandLevel: p.CommandLevel, Problem: p.Problem,
 		}
 		switch {
 		case self:

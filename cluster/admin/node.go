@@ -48,8 +48,8 @@ func (r *raftNode) Status() NodeStatus {
 		Alive: role == webui.RoleLeader && r.alive(), Term: s.Term,
 		CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex, LastLogIndex: s.LastLogIndex, SnapshotIndex: s.SnapshotIndex,
 		LogBytes: s.LogBytes, SnapshotBytes: s.SnapshotBytes, DiskFreeBytes: s.DiskFreeBytes, Transferring: s.Transferring,
-		UncoveredBytes: s.UncoveredBytes, DataDir: s.DataDir, FirstLogIndex: s.FirstLogIndex,
-		LeaderID:       s.Leader.NodeID, LeaderAddress: s.Leader.Address, Stalled: s.Stalled, Alarms: s.Alarms,
+		UncoveredBytes: s.UncoveredBytes, DataDir: s.DataDir, FirstLogIndex: s.FirstLogIndex, CommandLevel: int(s.Level),
+		LeaderID: s.Leader.NodeID, LeaderAddress: s.Leader.Address, Stalled: s.Stalled, Alarms: s.Alarms,
 	}
 	for _, p := range s.Peers {
 		out.Peers = append(out.Peers, peerStatus(p, s))
@@ -75,7 +75,7 @@ func peerStatus(p node.Peer, s node.Status) PeerStatus {
 	}
 	recent := contact >= 0 && contact < contactWindow
 	return PeerStatus{
-		NodeID: p.NodeID, Address: p.Address, WebURL: p.WebURL, RESTURL: p.RESTURL, Version: p.Version, Problem: p.Problem,
+		NodeID: p.NodeID, Address: p.Address, WebURL: p.WebURL, RESTURL: p.RESTURL, Version: p.Version, Problem: p.Problem, CommandLevel: int(p.Level),
 		Member: p.Member, Voter: p.Voter, Reachable: p.Connected || (recent && !replaced(p, s)),
 		Sure:        p.Connected && recent,
 		LastContact: contact, LastIndex: p.MatchIndex,

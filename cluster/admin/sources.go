@@ -43,6 +43,8 @@ type NodeStatus struct {
 	DataDir                                 string
 	FirstLogIndex                           uint64
 	Transferring                            bool
+	// CommandLevel is the level of commands that the cluster uses.
+	CommandLevel int
 	// Stalled: this leader has entries that do not commit for too long.
 	Stalled bool
 	// LeaderID and LeaderAddress are "" when no leader is known.
@@ -59,6 +61,8 @@ type PeerStatus struct {
 	NodeID, Address, WebURL, RESTURL, Version string
 	// Problem says why it is refused or unreachable.
 	Problem string
+	// CommandLevel is the level of commands that it knows; 0 when it has not been heard of.
+	CommandLevel int
 	// Member: it is part of the Raft configuration.
 	Member, Voter bool
 	// Reachable: in contact within its time-out. It is ignored for this node itself.

@@ -85,6 +85,7 @@ func statusTable(w io.Writer, s survey, best *answer[webui.Status]) {
 		v := x.value
 		row(w, v.Address, v.State, v.Role, v.Term, v.CommitIndex, v.AppliedIndex, ago(v.NowMillis, v.StartedMillis), v.Version, x.endpoint)
 	}
+	row(w, "Commands", levels(v))
 	dataTable(w, s)
 	v := best.value
 	fmt.Fprintln(w)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,13 +63,39 @@ func (a *app) peers(ctx context.Context) error {
 		return err
 	}
 	return a.listed(v, func(w io.Writer) {
-		row(w, "ADDRESS", "ROLE", "VOTER", "CONTACT", "LAST CONTACT", "LAG", "VERSION", "NODE ID", "PROBLEM")
+		row(w, "ADDRESS", "ROLE", "VOTER", "CONTACT", "LAST CONTACT", "LAG", "VERSION", "LEVEL", "NODE ID", "PROBLEM")
 		for _, p := range v.Peers {
-			row(w, p.Address, p.Role, voter(p), yesNo(p.Reachable), age(p.LastContactMillis), number(p.Lag), p.Version, p.NodeID, p.Problem)
+			row(w, p.Address, p.Role, voter(p), yesNo(p.Reachable), age(p.LastContactMillis), number(p.Lag), p.Version, level(p), p.NodeID, p.Problem)
 		}
 		fmt.Fprintf(w, "\n%d of %d voters in contact, %d needed, tolerance left %d\n", v.Reachable, v.Voters, v.Needed, v.Tolerance)
 		answeredBy(w, v.Source, endpoint)
 	})
+}
+
+// level is the level of commands that a master knows.
+func level(p webui.Peer) string {
+	if p.CommandLevel == 0 {
+		return "-"
+	}
+	return strconv.Itoa(p.CommandLevel)
+}
+
+// levels tells which level of commands the cluster uses, and who keeps it from a higher one.
+func levels(v webui.Status) string {
+	text, highest := "level "+strconv.Itoa(v.CommandLevel), v.CommandLevel
+	for _, p := range v.Quorum.Peers {
+		highest = max(highest, p.CommandLevel)
+	}
+	var old []string
+	for _, p := range v.Quorum.Peers {
+		if p.Member && p.CommandLevel < highest {
+			old = append(old, fmt.Sprintf("%s (release %s)", clean(p.Address), cmp.Or(clean(p.Version), "not known")))
+		}
+	}
+	if len(old) > 0 && highest > v.CommandLevel {
+		text += fmt.Sprintf(", until these are upgraded to level %d: %s", highest, strings.Join(old, ", "))
+	}
+	return text
 }
 
 // voter tells members without a vote from masters that are none of the cluster's.

@@ -65,6 +65,8 @@ type Status struct {
 	NowMillis      int64 `json:"now_millis"`
 	// Transferring: leadership is being handed over.
 	Transferring bool `json:"transferring"`
+	// CommandLevel is the level of commands that the cluster uses; see docs/OPERATIONS.md, "Upgrade".
+	CommandLevel int `json:"command_level"`
 	// Leader is nil when this node knows none.
 	Leader *Leader `json:"leader"`
 	Quorum Quorum  `json:"quorum"`
@@ -127,6 +129,8 @@ type Peer struct {
 	// Lag is how many log entries the peer is behind the leader; Unknown on a follower.
 	Lag     int64  `json:"lag"`
 	Version string `json:"version"`
+	// CommandLevel is the level of commands that it knows, by its last word; 0 when it has not been heard of.
+	CommandLevel int `json:"command_level"`
 	// Problem says in one line why the peer is refused or not in contact.
 	Problem string `json:"problem"`
 }
