@@ -65,91 +65,94 @@ func dropApp(s *state, id string) {
 	s.Apps = slices.DeleteFunc(s.Apps, func(a webui.DrillApp) bool { return a.ID == id })
 }
 
+// compareCases are changes of sampleState, and what is to be said of them.
+var compareCases = []struct {
+	name   string
+	change func(*state)
+	log    []webui.DrillEntry
+	// damage and explained are the differences wanted, as "kind subject change".
+	damage, explained []string
+}{
+	{name: "nothing", change: func(*state) {}},
+	{name: "a lost executor", change: func(s *state) { drop(s, "a5/1") }, damage: []string{"executor a5/1 lost"}},
+	{name: "an executor that a worker does not know any more", change: func(s *state) { drop(s, "a5/1") },
+		log: []webui.DrillEntry{entry("ReconcileWorker", "", "w1", "a5/1")}, damage: []string{"executor a5/1 lost"}},
+	{name: "a launch that had not arrived", change: func(s *state) { drop(s, "a6/0") },
+		log: []webui.DrillEntry{entry("ReconcileWorker", "", "w1", "a6/0")}, explained: []string{"executor a6/0 ended"}},
+	{name: "an executor that ended by itself", change: func(s *state) { drop(s, "a5/1") },
+		log: []webui.DrillEntry{entry("ExecutorChanged", "EXITED: 0", "a5/1")}, explained: []string{"executor a5/1 ended"}},
+	{name: "an executor that the masters had killed", change: func(s *state) { drop(s, "a5/1") },
+		log: []webui.DrillEntry{entry("ExecutorChanged", "KILLED", "a5/1")}, damage: []string{"executor a5/1 lost"}},
+	{name: "an executor that its application gave up", change: func(s *state) { drop(s, "a5/1") },
+		log:       []webui.DrillEntry{entry("KillExecutors", "", "a5/1"), entry("ExecutorChanged", "KILLED", "a5/1")},
+		explained: []string{"executor a5/1 ended"}},
+	{name: "an entry from before explains nothing", change: func(s *state) { drop(s, "a5/1") },
+		log: []webui.DrillEntry{{Index: 100, Command: "ExecutorChanged", Detail: "EXITED", Subjects: []string{"a5/1"}}}, damage: []string{"executor a5/1 lost"}},
+	{name: "a reused id: the same one again", change: func(s *state) { s.Executors[0].WorkerID, s.Executors[0].LaunchedMillis = "w1", 99 },
+		damage: []string{"executor a5/1 another executor"}},
+	{name: "a reused id: one of an executor that had ended", change: func(s *state) {
+		s.Executors = append(s.Executors, webui.DrillExecutor{AppID: "a5", ID: 2, WorkerID: "w1", State: "RUNNING", Cores: 1, MemoryMB: 1024})
+		s.Workers[0].CoresUsed, s.Workers[0].MemoryUsedMB, s.Apps[0].Cores = 4, 3584, 3
+	}, damage: []string{"executor a5/2 new"}},
+	{name: "a new executor", change: func(s *state) {
+		s.Executors = append(s.Executors, webui.DrillExecutor{AppID: "a5", ID: 4, WorkerID: "w1", State: "RUNNING", Cores: 1, MemoryMB: 1024})
+		s.Workers[0].CoresUsed, s.Workers[0].MemoryUsedMB, s.Apps[0].Cores, s.Apps[0].NextExecutor = 4, 3584, 3, 5
+	}, explained: []string{"executor a5/4 new"}},
+	{name: "an executor that came up", change: func(s *state) { s.Executors[2].State = "RUNNING" }},
+	{name: "an executor that went back", change: func(s *state) { s.Executors[0].State = "LAUNCHING" }, damage: []string{"executor a5/1 state"}},
+	{name: "a counter that went back", change: func(s *state) { s.Apps[0].NextExecutor, s.NextApp = 3, 6 },
+		damage: []string{"application a5 next executor id", "counter next application went back"}},
+	{name: "a worker given up by a time-out", change: func(s *state) { drop(s, "a5/3"); s.Workers[1].State = "DEAD" },
+		log:    []webui.DrillEntry{entry("RemoveWorker", "Not receiving heartbeat for 60 seconds", "w2")},
+		damage: []string{"worker w2 state", "executor a5/3 lost"}},
+	{name: "a worker given up and back", change: func(*state) {},
+		log:    []webui.DrillEntry{entry("RemoveWorker", "Not responding for recovery", "w2"), entry("RegisterWorker", "revived", "w2")},
+		damage: []string{"worker w2 was given up in between"}},
+	{name: "a worker whose process has ended", change: func(s *state) { drop(s, "a5/3"); s.Workers[1].State = "DEAD" },
+		log:       []webui.DrillEntry{entry("RemoveWorker", "h2:1 got disassociated", "w2")},
+		explained: []string{"worker w2 state", "executor a5/3 ended"}},
+	{name: "a lost drain mark", change: func(s *state) { s.Workers[1].Draining = false }, damage: []string{"worker w2 drain mark"}},
+	{name: "a drain mark taken away", change: func(s *state) { s.Workers[1].Draining = false },
+		log: []webui.DrillEntry{entry("DrainWorkers", "draining: false", "w2")}, explained: []string{"worker w2 drain mark"}},
+	{name: "an application that ended", change: func(s *state) { dropApp(s, "a5") },
+		log:       []webui.DrillEntry{entry("FinishApplication", "FINISHED: unregistered", "a5")},
+		explained: []string{"application a5 ended", "executor a5/1 ended", "executor a5/3 ended"}},
+	{name: "an application given up", change: func(s *state) { dropApp(s, "a6") },
+		log:    []webui.DrillEntry{entry("FinishApplication", "FAILED: driver d:2 gave no answer for 120 s", "a6")},
+		damage: []string{"application a6 ended", "executor a6/0 lost"}},
+	{name: "a lost application", change: func(s *state) { dropApp(s, "a6") }, damage: []string{"application a6 ended", "executor a6/0 lost"}},
+	{name: "a new application", change: func(s *state) {
+		s.Apps = append(s.Apps, webui.DrillApp{ID: "a7", Number: 7, State: "WAITING"})
+		s.NextApp = 8
+	}, log: []webui.DrillEntry{entry("RegisterApplication", "", "a7")}, explained: []string{"application a7 new"}},
+	{name: "an application with a number that was given before", change: func(s *state) { s.Apps = append(s.Apps, webui.DrillApp{ID: "a4", Number: 4}) },
+		log: []webui.DrillEntry{entry("RegisterApplication", "", "a4")}, damage: []string{"application a4 new"}},
+	{name: "the queue in another order", change: func(s *state) { s.Apps[0], s.Apps[1] = s.Apps[1], s.Apps[0] }, damage: []string{"queue applications order"}},
+	{name: "a target that nobody changed", change: func(s *state) { s.Apps[1].Targets = []webui.DrillTarget{{Target: 2}} }, damage: []string{"application a6 targets"}},
+	{name: "a target that was asked for", change: func(s *state) { s.Apps[1].Targets = []webui.DrillTarget{{Target: 2}} },
+		log: []webui.DrillEntry{entry("SetTargets", "", "a6")}, explained: []string{"application a6 targets"}},
+	{name: "a state without a reason", change: func(s *state) { s.Apps[1].State = "WAITING" }, damage: []string{"application a6 state"}},
+	{name: "a sum that is wrong", change: func(s *state) { s.Workers[0].CoresUsed = 2 }, damage: []string{"worker w1 booked"}},
+	{name: "a lost driver", change: func(s *state) {
+		s.Drivers = s.Drivers[1:]
+		s.Workers[0].CoresUsed, s.Workers[0].MemoryUsedMB = 2, 2048
+	}, damage: []string{"driver d1 lost"}},
+	{name: "a driver that ended", change: func(s *state) {
+		s.Drivers = s.Drivers[1:]
+		s.Workers[0].CoresUsed, s.Workers[0].MemoryUsedMB = 2, 2048
+	}, log: []webui.DrillEntry{entry("DriverChanged", "FINISHED", "d1")}, explained: []string{"driver d1 ended"}},
+	{name: "a running driver elsewhere", change: func(s *state) {
+		s.Drivers[0].WorkerID = "w2"
+		s.Workers[0].CoresUsed, s.Workers[0].MemoryUsedMB, s.Workers[1].CoresUsed, s.Workers[1].MemoryUsedMB = 2, 2048, 2, 1536
+	}, damage: []string{"driver d1 moved"}},
+	{name: "a restored snapshot", change: func(s *state) { s.Workers, s.Apps, s.Executors = nil, nil, nil },
+		log: []webui.DrillEntry{entry("CommitRestore", "")}, explained: []string{"state all restored"}},
+	{name: "a forgotten dead worker", change: func(s *state) { s.Workers = s.Workers[:2] },
+		log: []webui.DrillEntry{entry("ReapWorkers", "", "w3")}, explained: []string{"worker w3 missing"}},
+}
+
 func TestCompareTellsDamageFromLife(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		change func(*state)
-		log    []webui.DrillEntry
-		// damage and explained are the differences wanted, as "kind subject change".
-		damage, explained []string
-	}{
-		{name: "nothing", change: func(*state) {}},
-		{name: "a lost executor", change: func(s *state) { drop(s, "a5/1") }, damage: []string{"executor a5/1 lost"}},
-		{name: "an executor that a worker does not know any more", change: func(s *state) { drop(s, "a5/1") },
-			log: []webui.DrillEntry{entry("ReconcileWorker", "", "w1", "a5/1")}, damage: []string{"executor a5/1 lost"}},
-		{name: "a launch that had not arrived", change: func(s *state) { drop(s, "a6/0") },
-			log: []webui.DrillEntry{entry("ReconcileWorker", "", "w1", "a6/0")}, explained: []string{"executor a6/0 ended"}},
-		{name: "an executor that ended by itself", change: func(s *state) { drop(s, "a5/1") },
-			log: []webui.DrillEntry{entry("ExecutorChanged", "EXITED: 0", "a5/1")}, explained: []string{"executor a5/1 ended"}},
-		{name: "an executor that the masters had killed", change: func(s *state) { drop(s, "a5/1") },
-			log: []webui.DrillEntry{entry("ExecutorChanged", "KILLED", "a5/1")}, damage: []string{"executor a5/1 lost"}},
-		{name: "an executor that its application gave up", change: func(s *state) { drop(s, "a5/1") },
-			log:       []webui.DrillEntry{entry("KillExecutors", "", "a5/1"), entry("ExecutorChanged", "KILLED", "a5/1")},
-			explained: []string{"executor a5/1 ended"}},
-		{name: "an entry from before explains nothing", change: func(s *state) { drop(s, "a5/1") },
-			log: []webui.DrillEntry{{Index: 100, Command: "ExecutorChanged", Detail: "EXITED", Subjects: []string{"a5/1"}}}, damage: []string{"executor a5/1 lost"}},
-		{name: "a reused id: the same one again", change: func(s *state) { s.Executors[0].WorkerID, s.Executors[0].LaunchedMillis = "w1", 99 },
-			damage: []string{"executor a5/1 another executor"}},
-		{name: "a reused id: one of an executor that had ended", change: func(s *state) {
-			s.Executors = append(s.Executors, webui.DrillExecutor{AppID: "a5", ID: 2, WorkerID: "w1", State: "RUNNING", Cores: 1, MemoryMB: 1024})
-			s.Workers[0].CoresUsed, s.Workers[0].MemoryUsedMB, s.Apps[0].Cores = 4, 3584, 3
-		}, damage: []string{"executor a5/2 new"}},
-		{name: "a new executor", change: func(s *state) {
-			s.Executors = append(s.Executors, webui.DrillExecutor{AppID: "a5", ID: 4, WorkerID: "w1", State: "RUNNING", Cores: 1, MemoryMB: 1024})
-			s.Workers[0].CoresUsed, s.Workers[0].MemoryUsedMB, s.Apps[0].Cores, s.Apps[0].NextExecutor = 4, 3584, 3, 5
-		}, explained: []string{"executor a5/4 new"}},
-		{name: "an executor that came up", change: func(s *state) { s.Executors[2].State = "RUNNING" }},
-		{name: "an executor that went back", change: func(s *state) { s.Executors[0].State = "LAUNCHING" }, damage: []string{"executor a5/1 state"}},
-		{name: "a counter that went back", change: func(s *state) { s.Apps[0].NextExecutor, s.NextApp = 3, 6 },
-			damage: []string{"application a5 next executor id", "counter next application went back"}},
-		{name: "a worker given up by a time-out", change: func(s *state) { drop(s, "a5/3"); s.Workers[1].State = "DEAD" },
-			log:    []webui.DrillEntry{entry("RemoveWorker", "Not receiving heartbeat for 60 seconds", "w2")},
-			damage: []string{"worker w2 state", "executor a5/3 lost"}},
-		{name: "a worker given up and back", change: func(*state) {},
-			log:    []webui.DrillEntry{entry("RemoveWorker", "Not responding for recovery", "w2"), entry("RegisterWorker", "revived", "w2")},
-			damage: []string{"worker w2 was given up in between"}},
-		{name: "a worker whose process has ended", change: func(s *state) { drop(s, "a5/3"); s.Workers[1].State = "DEAD" },
-			log:       []webui.DrillEntry{entry("RemoveWorker", "h2:1 got disassociated", "w2")},
-			explained: []string{"worker w2 state", "executor a5/3 ended"}},
-		{name: "a lost drain mark", change: func(s *state) { s.Workers[1].Draining = false }, damage: []string{"worker w2 drain mark"}},
-		{name: "a drain mark taken away", change: func(s *state) { s.Workers[1].Draining = false },
-			log: []webui.DrillEntry{entry("DrainWorkers", "draining: false", "w2")}, explained: []string{"worker w2 drain mark"}},
-		{name: "an application that ended", change: func(s *state) { dropApp(s, "a5") },
-			log:       []webui.DrillEntry{entry("FinishApplication", "FINISHED: unregistered", "a5")},
-			explained: []string{"application a5 ended", "executor a5/1 ended", "executor a5/3 ended"}},
-		{name: "an application given up", change: func(s *state) { dropApp(s, "a6") },
-			log:    []webui.DrillEntry{entry("FinishApplication", "FAILED: driver d:2 gave no answer for 120 s", "a6")},
-			damage: []string{"application a6 ended", "executor a6/0 lost"}},
-		{name: "a lost application", change: func(s *state) { dropApp(s, "a6") }, damage: []string{"application a6 ended", "executor a6/0 lost"}},
-		{name: "a new application", change: func(s *state) {
-			s.Apps = append(s.Apps, webui.DrillApp{ID: "a7", Number: 7, State: "WAITING"})
-			s.NextApp = 8
-		}, log: []webui.DrillEntry{entry("RegisterApplication", "", "a7")}, explained: []string{"application a7 new"}},
-		{name: "an application with a number that was given before", change: func(s *state) { s.Apps = append(s.Apps, webui.DrillApp{ID: "a4", Number: 4}) },
-			log: []webui.DrillEntry{entry("RegisterApplication", "", "a4")}, damage: []string{"application a4 new"}},
-		{name: "the queue in another order", change: func(s *state) { s.Apps[0], s.Apps[1] = s.Apps[1], s.Apps[0] }, damage: []string{"queue applications order"}},
-		{name: "a target that nobody changed", change: func(s *state) { s.Apps[1].Targets = []webui.DrillTarget{{Target: 2}} }, damage: []string{"application a6 targets"}},
-		{name: "a target that was asked for", change: func(s *state) { s.Apps[1].Targets = []webui.DrillTarget{{Target: 2}} },
-			log: []webui.DrillEntry{entry("SetTargets", "", "a6")}, explained: []string{"application a6 targets"}},
-		{name: "a state without a reason", change: func(s *state) { s.Apps[1].State = "WAITING" }, damage: []string{"application a6 state"}},
-		{name: "a sum that is wrong", change: func(s *state) { s.Workers[0].CoresUsed = 2 }, damage: []string{"worker w1 booked"}},
-		{name: "a lost driver", change: func(s *state) {
-			s.Drivers = s.Drivers[1:]
-			s.Workers[0].CoresUsed, s.Workers[0].MemoryUsedMB = 2, 2048
-		}, damage: []string{"driver d1 lost"}},
-		{name: "a driver that ended", change: func(s *state) {
-			s.Drivers = s.Drivers[1:]
-			s.Workers[0].CoresUsed, s.Workers[0].MemoryUsedMB = 2, 2048
-		}, log: []webui.DrillEntry{entry("DriverChanged", "FINISHED", "d1")}, explained: []string{"driver d1 ended"}},
-		{name: "a running driver elsewhere", change: func(s *state) {
-			s.Drivers[0].WorkerID = "w2"
-			s.Workers[0].CoresUsed, s.Workers[0].MemoryUsedMB, s.Workers[1].CoresUsed, s.Workers[1].MemoryUsedMB = 2, 2048, 2, 1536
-		}, damage: []string{"driver d1 moved"}},
-		{name: "a restored snapshot", change: func(s *state) { s.Workers, s.Apps, s.Executors = nil, nil, nil },
-			log: []webui.DrillEntry{entry("CommitRestore", "")}, explained: []string{"state all restored"}},
-		{name: "a forgotten dead worker", change: func(s *state) { s.Workers = s.Workers[:2] },
-			log: []webui.DrillEntry{entry("ReapWorkers", "", "w3")}, explained: []string{"worker w3 missing"}},
-	} {
+	for _, c := range compareCases {
 		t.Run(c.name, func(t *testing.T) {
 			after := sampleState()
 			after.StateIndex = 110

@@ -16,7 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"raftmaster/cluster/config"
 	"raftmaster/cluster/drill"
+	"raftmaster/cluster/server"
 	"raftmaster/transport/webui"
 )
 
@@ -175,5 +179,20 @@ func abandonedPause(t *testing.T, client plainClient, cfg drill.Config) {
 	})
 	if !stopped || after.BootID != before.BootID || after.Claim != nil || after.Last.Ended != webui.DrillEndedDuration {
 		t.Errorf("stopped %t, %+v", stopped, after)
+	}
+}
+
+// A master of dev that a drill has ended is started again; any other end is one.
+func TestDevStartsAMasterAgainAfterADrill(t *testing.T) {
+	starts := 0
+	p := &program{run: func(context.Context, config.Config, hclog.Logger, string) error {
+		if starts++; starts < 3 {
+			return fmt.Errorf("restart: %w", server.ErrDrill)
+		}
+		return errors.New("the disk burns")
+	}}
+	err := p.superviseDev(t.Context(), config.Config{}, hclog.NewNullLogger())
+	if starts != 3 || err == nil || !strings.Contains(err.Error(), "the disk burns") {
+		t.Errorf("%d starts, %v", starts, err)
 	}
 }
