@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"raftmaster/cluster/raftstore"
+	"raftmaster/fsm"
 )
 
 // loggedError is a failure that has been reported already.
@@ -42,6 +43,11 @@ func isHopeless(err error) bool {
 		if errors.Is(err, refusal) {
 			return true
 		}
+	}
+	var level *fsm.LevelError
+	var unknown *fsm.UnknownCommandError
+	if errors.As(err, &level) || errors.As(err, &unknown) { // this release is too old for its data
+		return true
 	}
 	var dns *net.DNSError
 	return errors.As(err, &dns) && dns.IsNotFound

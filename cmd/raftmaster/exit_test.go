@@ -17,6 +17,7 @@ import (
 
 	"raftmaster/cluster/config"
 	"raftmaster/cluster/raftstore"
+	"raftmaster/fsm"
 )
 
 // What another start cannot change ends with 2, what may pass with 1; either is said once.
@@ -31,6 +32,8 @@ func TestExitCodeOfAFailedMaster(t *testing.T) {
 		"damaged":           {fmt.Errorf("%w: raft.db", raftstore.ErrDamaged), exitUsage},
 		"foreign":           {fmt.Errorf("%w: raft.db", raftstore.ErrForeign), exitUsage},
 		"other cluster":     {fmt.Errorf("%w: x", raftstore.ErrOtherCluster), exitUsage},
+		"newer level":       {fmt.Errorf("restore: %w", &fsm.LevelError{Needed: 3, Known: 2}), exitUsage},
+		"newer command":     {fmt.Errorf("entry 9: %w", &fsm.UnknownCommandError{Type: 99, Version: 1}), exitUsage},
 		"no permission":     {fmt.Errorf("%w: %w", raftstore.ErrStorage, &os.PathError{Op: "mkdir", Path: "/x", Err: syscall.EACCES}), exitUsage},
 		"not a directory":   {fmt.Errorf("%w: %w", raftstore.ErrStorage, &os.PathError{Op: "mkdir", Path: "/x", Err: syscall.ENOTDIR}), exitUsage},
 		"read-only":         {fmt.Errorf("%w: %w", raftstore.ErrStorage, syscall.EROFS), exitUsage},
