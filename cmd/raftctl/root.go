@@ -77,7 +77,7 @@ func newRoot(t terminal) *cobra.Command {
 		a.driverStatusCommand(), a.submitCommand(), a.canaryCommand(),
 		a.verbWith("why-waiting", "ID", "Say what an application or a driver waits for", a.whyWaiting),
 		a.killCommand(), a.drainCommand(true), a.drainCommand(false), a.decommissionCommand(), a.clearCommand(), a.compatCommand(),
-		a.executorsCommand(), a.snapshotCommand(), a.transferCommand(), a.eventsCommand(), a.loadCommand(), a.drillCommand(),
+		a.executorsCommand(), a.snapshotCommand(), a.recoverCommand(), a.logCommand(), a.transferCommand(), a.eventsCommand(), a.loadCommand(), a.drillCommand(),
 		a.verb("hash", "Compare the states of all masters", a.hash),
 		a.verb("version", "Print the version of raftctl and of the masters that answer", a.versions),
 	)
