@@ -13,10 +13,14 @@ import (
 // close waits until the cluster is as it should be, and compares it with what it was.
 func (x *exercise) close(ctx context.Context, before state) {
 	x.total()
-	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.d.cfg.Limit+closing)
+	limit := x.d.cfg.Limit
+	if ctx.Err() != nil { // whoever has interrupted does not want to wait
+		limit = min(limit, closing)
+	}
+	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit+closing)
 	defer cancel()
 	s := look(cctx, x.d.cfg.Client, x.d.cfg.Endpoints)
-	for end := time.Now().Add(x.d.cfg.Limit); s.lead() == nil && time.Now().Before(end); sleep(cctx, pollPause) {
+	for end := time.Now().Add(limit); s.lead() == nil && time.Now().Before(end); sleep(cctx, pollPause) {
 		s = look(cctx, x.d.cfg.Client, x.d.cfg.Endpoints)
 	}
 	l := s.lead()

@@ -335,6 +335,9 @@ func (x *exercise) awaitEnd(ctx context.Context, duration time.Duration) {
 		st, err := ask[webui.DrillStatus](ctx, x.d.cfg.Client, x.target.WebURL, "/v1/drill")
 		if err == nil && st.Fault == nil {
 			x.r.Steps.FaultEnded = x.since(time.Now())
+			if st.BootID != x.target.drill.BootID {
+				x.r.Notes = append(x.r.Notes, "the process was started again in between: did a watchdog of its supervisor end it?")
+			}
 			how := ""
 			if st.Last != nil {
 				how = " (by " + st.Last.Ended + ")"

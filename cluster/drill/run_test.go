@@ -274,3 +274,14 @@ func TestHistoryKeepsReports(t *testing.T) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 }
+
+// A paused process that its supervisor's watchdog has ended is another one afterwards.
+func TestAProcessThatAWatchdogEndedIsNoted(t *testing.T) {
+	f := newFake()
+	f.onFault = func(kind, at string) { f.boots[at]++ }
+	cfg := f.config(PauseLeader)
+	cfg.Limit = 20 * time.Second
+	if r := run(t, cfg); r.Outcome != Passed || !strings.Contains(strings.Join(r.Rounds[0].Notes, ";"), "watchdog") {
+		t.Errorf("%s", text(t, r))
+	}
+}

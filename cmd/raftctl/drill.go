@@ -282,7 +282,7 @@ func drillProblems(r *drill.Report) string {
 			out = append(out, fmt.Sprintf("round %d: %s without explanation", r.Rounds[i].Number, plural(n, "difference")))
 		}
 	}
-	return clean(strings.Join(out, "; "))
+	return clean(strings.ReplaceAll(strings.Join(out, "; "), "\n", " "))
 }
 
 // drillStatusResult is the JSON of "drill status".

@@ -115,6 +115,30 @@ func TestDrillIsRefusedWhereDrillsAreOff(t *testing.T) {
 	check(t, ctl(t, nil, "--endpoints", endpoints(ms), "drill", "status"), exitUnhealthy, "drills are not enabled there")
 }
 
+func TestDrillNeedsTheToken(t *testing.T) {
+	ms, ds := drillCluster(t)
+	for i, m := range ms {
+		s := httptest.NewServer(webui.NewHandler(webui.Options{State: m, Events: m, Leadership: m, Operations: m, Details: m, Drills: ds[i], Token: "right", Log: hclog.NewNullLogger()}))
+		t.Cleanup(s.Close)
+		m.url = s.URL
+	}
+	for _, m := range ms {
+		for j := range m.status.Quorum.Peers {
+			m.status.Quorum.Peers[j].WebURL = ms[j].url
+		}
+	}
+	r := ctl(t, map[string]string{"RAFTCTL_TOKEN": "wrong"}, "--endpoints", endpoints(ms), "drill", "kill-leader", "--yes", "--no-history", "--no-probe")
+	check(t, r, exitRefused, "this call needs the admin token", "next: ")
+	if strings.Contains(r.err, `\n`) || strings.Contains(r.out+r.err, "wrong") {
+		t.Errorf("%s%s", r.out, r.err)
+	}
+	for _, d := range ds {
+		if len(d.calls) > 0 {
+			t.Errorf("calls %q", d.calls)
+		}
+	}
+}
+
 func TestDrillWithoutALeader(t *testing.T) {
 	ms, _ := drillCluster(t)
 	loseLeader(ms)
