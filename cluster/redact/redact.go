@@ -67,19 +67,52 @@ func (r *Redactor) Value(name, value string) string {
 	return r.Text(value)
 }
 
-// Text takes the secrets out of a text. JSON stays JSON: of a quoted value only what is between the quotes is replaced,
-// and numbers, true, false and null are no secrets.
+// Text takes the secrets out of a text, line by line. JSON stays JSON: of a quoted value only what is between the quotes
+// is replaced, and short numbers, true, false and null are no secrets.
 func (r *Redactor) Text(s string) string {
 	for _, l := range r.literals {
 		s = strings.ReplaceAll(s, l, Mark)
 	}
-	s = private.ReplaceAllString(s, Mark)
-	s = userinfo.ReplaceAllString(s, "${1}"+Mark+"@")
-	s = bearer.ReplaceAllString(s, "${1}${2}"+Mark)
-	s = query.ReplaceAllString(s, "${1}"+Mark)
-	s = forms.ReplaceAllString(s, Mark)
+	if strings.Contains(s, "PRIVATE KEY-----") {
+		s = private.ReplaceAllString(s, Mark)
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for len(s) > 0 {
+		line := s
+		if i := strings.IndexByte(s, '\n'); i >= 0 {
+			line = s[:i+1]
+		}
+		s = s[len(line):]
+		b.WriteString(redactLine(line))
+	}
+	return b.String()
+}
+
+// stems are the parts of secretName in lower case: a line without one needs no look at names. It saves nearly all the time.
+var stems = []string{"secret", "passw", "passphrase", "token", "credential", "key", "signature"}
+
+func redactLine(s string) string {
+	if strings.Contains(s, "://") {
+		s = userinfo.ReplaceAllString(s, "${1}"+Mark+"@")
+		s = query.ReplaceAllString(s, "${1}"+Mark)
+	}
+	if hasAny(s, "AKIA", "ASIA", "eyJ", "gh") {
+		s = forms.ReplaceAllString(s, Mark)
+	}
+	lower := strings.ToLower(s)
+	if hasAny(lower, "bearer", "basic") {
+		s = bearer.ReplaceAllString(s, "${1}${2}"+Mark)
+	}
+	if !hasAny(lower, stems...) {
+		return s
+	}
 	s = assigned.ReplaceAllStringFunc(s, func(m string) string { return hide(assigned, m) })
 	return flagged.ReplaceAllStringFunc(s, func(m string) string { return hide(flagged, m) })
+}
+
+func hasAny(s string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
 }
 
 // hide replaces the value of one match of name, separator, value.

@@ -45,16 +45,30 @@ type terminal struct {
 	out, err io.Writer
 	// interactive: there is somebody to answer a question.
 	interactive bool
-	lookupEnv   func(string) (string, bool)
+	// size gives the columns and rows of the terminal that out is; nil: out is none, or one that cannot be redrawn.
+	size      func() (cols, rows int)
+	lookupEnv func(string) (string, bool)
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	t := terminal{in: os.Stdin, out: os.Stdout, err: os.Stderr, lookupEnv: os.LookupEnv,
 		interactive: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))}
+	if term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb" {
+		t.size = terminalSize
+	}
 	code := run(ctx, t, os.Args[1:])
 	stop()
 	os.Exit(code)
+}
+
+// terminalSize asks standard output; a terminal that does not know is taken for a small one.
+func terminalSize() (cols, rows int) {
+	cols, rows, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil || cols <= 0 || rows <= 0 {
+		return 80, 24
+	}
+	return cols, rows
 }
 
 // run executes one command line and returns the exit code.

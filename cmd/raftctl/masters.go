@@ -33,27 +33,10 @@ func (a *app) status(ctx context.Context) error {
 	if best == nil {
 		return nobodyError(s)
 	}
-	res := statusResult{Statuses: []webui.Status{}, Problem: problem}
-	for _, x := range s.answers {
-		e := endpointResult{Endpoint: x.endpoint, OK: x.err == nil}
-		if x.err != nil {
-			e.Error = shortError(x.err)
-		} else {
-			res.Statuses = append(res.Statuses, x.value)
-		}
-		res.Endpoints = append(res.Endpoints, e)
-	}
-	leader := s.leader()
-	if leader != nil {
-		res.Leader = &webui.Leader{NodeID: leader.value.NodeID, Address: leader.value.Address, WebURL: leader.value.WebURL}
-	}
-	if err := a.print.value(res, func(w io.Writer) { statusTable(w, s, best) }); err != nil {
+	if err := a.print.value(statusOf(s, problem), func(w io.Writer) { statusTable(w, s, best) }); err != nil {
 		return err
 	}
-	if problem != "" {
-		return coded(exitUnhealthy, "%s", problem)
-	}
-	return a.verdict(ctx, s)
+	return a.statusVerdict(ctx, s, problem)
 }
 
 // verdict turns a survey into the exit code: no leader, a part only, alarms, or all well.

@@ -33,12 +33,16 @@ type fakeMaster struct {
 	transfer  func(webui.TransferRequest) (webui.Transfer, error)
 	token     string
 	url       string
+	close     func() // ends the HTTP side
 	// peers answers every change of the masters.
 	peers func(req any) (webui.PeerChange, error)
 	// operate answers every change of the cluster's work; nil: such a master has none.
 	operate func(req any) (any, error)
 	why     map[string]webui.WhyWaiting
 	pairs   []webui.IncompatiblePair
+	// levels and debug are what such a master may have.
+	levels webui.LogLevels
+	debug  []webui.DebugPart
 }
 
 // operation gives what operate answers.
@@ -119,9 +123,9 @@ func (m *fakeMaster) PromotePeer(_ context.Context, r webui.PromotePeerRequest) 
 // serve starts the master's HTTP side.
 func (m *fakeMaster) serve(t *testing.T) {
 	t.Helper()
-	s := httptest.NewServer(webui.NewHandler(webui.Options{State: m, Events: m, Leadership: m, Operations: m, Details: m, Token: m.token, Log: hclog.NewNullLogger()}))
+	s := httptest.NewServer(webui.NewHandler(webui.Options{State: m, Events: m, Leadership: m, Operations: m, Details: m, LogLevels: m.levels, Debug: m.debug, Token: m.token, Log: hclog.NewNullLogger()}))
 	t.Cleanup(s.Close)
-	m.url = s.URL
+	m.url, m.close = s.URL, s.Close
 	m.mu.Lock()
 	m.status.WebURL = s.URL
 	m.mu.Unlock()

@@ -67,7 +67,7 @@ func newRoot(t terminal) *cobra.Command {
 	a.tls.register(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded(exitUsage, "%w", cli.PlainFlagError(err)) })
 	root.AddCommand(
-		a.verb("status", "Show every master, the quorum and the totals", a.status),
+		a.statusCommand(),
 		a.verb("leader", "Print the leader's address", a.leader),
 		a.verb("health", "Judge every master", a.health),
 		a.peersCommand(),
@@ -79,8 +79,11 @@ func newRoot(t terminal) *cobra.Command {
 		a.killCommand(), a.drainCommand(true), a.drainCommand(false), a.decommissionCommand(), a.clearCommand(), a.compatCommand(),
 		a.executorsCommand(), a.snapshotCommand(), a.recoverCommand(), a.logCommand(), a.transferCommand(), a.eventsCommand(), a.loadCommand(), a.drillCommand(),
 		a.verb("hash", "Compare the states of all masters", a.hash),
+		a.logLevelCommand(), a.debugCommand(),
 		a.verb("version", "Print the version of raftctl and of the masters that answer", a.versions),
 	)
+	root.SetOut(t.out) // the commands of completions take it when they are made
+	a.completions(root)
 	return root
 }
 
