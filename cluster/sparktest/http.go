@@ -153,6 +153,11 @@ func (m *Master) Executors() ([]webui.Executor, error) {
 // Raftctl runs raftctl with -o json against all masters and decodes its answer
 // into the value, unless that is nil. It returns the exit code.
 func (c *Cluster) Raftctl(into any, args ...string) (int, error) {
+	return c.RaftctlWithin(startTimeout, into, args...)
+}
+
+// RaftctlWithin is Raftctl for what takes longer.
+func (c *Cluster) RaftctlWithin(limit time.Duration, into any, args ...string) (int, error) {
 	bin, err := Binaries()
 	if err != nil {
 		return 0, err
@@ -161,7 +166,7 @@ func (c *Cluster) Raftctl(into any, args ...string) (int, error) {
 	for i, m := range c.masters {
 		endpoints[i] = m.WebURL()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, bin.Raftctl, append([]string{"--endpoints", strings.Join(endpoints, ","), "-o", "json"}, args...)...)
 	out, err := cmd.Output()
