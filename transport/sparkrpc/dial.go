@@ -3,6 +3,7 @@ package sparkrpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -119,7 +120,7 @@ func (e *Endpoint) dialFailedLocked(p *peer, err error) (dropped int) {
 	if now.Sub(p.since) >= patience {
 		p.dialing = false
 		dropped = p.q.len()
-		e.finishLaterLocked(e.dropLocked(p, "unreachable"), ErrDropped)
+		e.finishLaterLocked(e.dropLocked(p, "unreachable"), fmt.Errorf("%w: the peer cannot be reached: %w", ErrDropped, err))
 		return dropped
 	}
 	pause := min(e.limits.DialMin<<min(p.fails, 16), e.limits.DialMax)

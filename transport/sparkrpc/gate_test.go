@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -209,7 +210,14 @@ func TestAnAbsentPeerIsGivenUpSooner(t *testing.T) {
 	for range 40 {
 		s.Send(gone, "Worker", sparkmsg.FamilyB, &sparkmsg.KillDriver{DriverID: "d"})
 	}
-	eventually(t, "the absent peer is given up", func() bool { return s.Stats().Dropped["unreachable"] == 40 })
+	outcome := make(chan error, 1)
+	s.Ask(gone, VerifierEndpoint, sparkmsg.FamilyB, &sparkmsg.CheckExistence{Name: "Worker"}, patience,
+		func(_ sparkmsg.Message, err error) { outcome <- err })
+	// The asker is told why: "dropped" alone helps nobody who has a wrong address.
+	if err := <-outcome; !errors.Is(err, ErrDropped) || !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("the ask ended with %v", err)
+	}
+	eventually(t, "the absent peer is given up", func() bool { return s.Stats().Dropped["unreachable"] == 41 })
 	eventually(t, "the silent one is dialled on", func() bool { return s.Stats().Dials > 50 })
 	if s.Queued(gone) != 0 || s.Queued(silent) != 1 {
 		t.Errorf("queued: %d for the absent, %d for the silent", s.Queued(gone), s.Queued(silent))
