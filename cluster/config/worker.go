@@ -22,7 +22,7 @@ const (
 	DefaultRetainedOnWorker     = 1000
 	DefaultRollingBytes         = 1 << 20
 	DefaultAskTimeout           = 2 * time.Minute
-	minRollingBytes             = 16 << 10         // util/logging/RollingPolicy.scala
+	minRollingBytes             = 80 << 10         // util/logging/RollingPolicy.scala: ten buffers of RollingFileAppender
 	minRollingInterval          = time.Minute      // the same
 	workerIDTimeLayout          = "20060102150405" // local time, as in Spark
 	maxWorkerIDLength           = 500

@@ -130,7 +130,7 @@ spark.decommission.enabled true
 spark.worker.decommission.signal SIGusr2
 spark.executor.logs.rolling.strategy time
 spark.executor.logs.rolling.time.interval hourly
-spark.executor.logs.rolling.maxSize 32768
+spark.executor.logs.rolling.maxSize 131072
 spark.executor.logs.rolling.maxRetainedFiles 4
 spark.executor.logs.rolling.enableCompression true
 spark.port.maxRetries 1
@@ -155,7 +155,7 @@ spark.worker.resource.fpga.amount 0
 		MaxRegistrationRetries: 3, PreferConfiguredMasterAddress: true, ExecutorStateSyncMaxAttempts: 7, IDPattern: "w-%s-%s-%05d",
 		AskTimeout: 45 * time.Second, DriverTerminateTimeout: 1500 * time.Millisecond,
 		Cleanup:             WorkerCleanup{Enabled: true, Interval: time.Minute, AppDataTTL: 61 * time.Second},
-		Rolling:             WorkerRolling{Strategy: RollingTime, Interval: time.Hour, MaxBytes: 32768, MaxRetainedFiles: 4, Compress: true},
+		Rolling:             WorkerRolling{Strategy: RollingTime, Interval: time.Hour, MaxBytes: 131072, MaxRetainedFiles: 4, Compress: true},
 		DecommissionEnabled: true, DecommissionSignal: "USR2", ResourcesFile: "/resources.json",
 		Resources:         []WorkerResource{{Name: "fpga"}, {Name: "gpu", Amount: 2, Script: "/gpu.sh", Vendor: "nvidia.com"}},
 		RetainedExecutors: 5, RetainedDrivers: 6,
@@ -298,7 +298,7 @@ func TestWorkerWarnings(t *testing.T) {
 	if len(warnings) != 16 {
 		t.Errorf("%d warnings:\n%s", len(warnings), all)
 	}
-	if len(w.Masters) != 1 || w.Rolling.Interval != time.Minute || w.Rolling.MaxBytes != 16384 || !w.Redaction().MatchString("anything") || w.Port != 0 {
+	if len(w.Masters) != 1 || w.Rolling.Interval != time.Minute || w.Rolling.MaxBytes != 81920 || !w.Redaction().MatchString("anything") || w.Port != 0 {
 		t.Errorf("%+v", w)
 	}
 }

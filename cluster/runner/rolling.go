@@ -73,9 +73,9 @@ func (r *Rolling) byTime(interval string) (warning string) {
 }
 
 func (r *Rolling) bySize(maxSize string) (warning string) {
-	size, err := strconv.ParseInt(maxSize, 10, 32)
+	size, err := strconv.ParseInt(maxSize, 10, 64)
 	if err != nil {
-		return fmt.Sprintf("spark.executor.logs.rolling.maxSize %q is not a number of bytes below 2 GiB: logs are not rolled", maxSize)
+		return fmt.Sprintf("spark.executor.logs.rolling.maxSize %q is not a number of bytes: logs are not rolled", maxSize)
 	}
 	r.MaxSize, r.Layout = size, "--2006-01-02--15-04-05"
 	if size < minRollSize {

@@ -33,7 +33,7 @@ func TestParseRolling(t *testing.T) {
 		{"size", "", "1048576", &Rolling{MaxSize: 1048576, Layout: "--2006-01-02--15-04-05"}, ""},
 		{"size", "", "10", &Rolling{MaxSize: 81920, Layout: "--2006-01-02--15-04-05"}, "raised"},
 		{"size", "", "1m", nil, "1m"},
-		{"size", "", "2147483648", nil, "2147483648"},
+		{"size", "", "2147483648", &Rolling{MaxSize: 2147483648, Layout: "--2006-01-02--15-04-05"}, ""}, // more than Spark's worker takes
 		{"Size", "", "1048576", nil, "neither"},
 	} {
 		got, warning := ParseRolling(c.strategy, c.interval, c.size, 3, true)
