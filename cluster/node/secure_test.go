@@ -316,6 +316,7 @@ func TestRecoveryAsksMastersThatUseTLS(t *testing.T) {
 	ca := certtest.New(t, "ca")
 	c := startAll(t, 3, secure(ca))
 	c.propose()
+	c.converge()
 	last := c.followers()[0]
 	last.kill()
 	c.propose()

@@ -18,6 +18,34 @@ import (
 	"raftmaster/transport/webui"
 )
 
+// overTLS makes a client that trusts an authority and shows certificates.
+func overTLS(ca *certtest.Authority, certs ...tls.Certificate) *http.Client {
+	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: ca.Pool, Certificates: certs}}}
+}
+
+// askOver makes one call with a token, "" for none.
+func askOver(t *testing.T, client *http.Client, method, url, token, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
 // TestTokensAndHTTPSOfARunningMaster: who may what, what is recorded, and what becomes of new files.
 func TestTokensAndHTTPSOfARunningMaster(t *testing.T) {
 	t.Parallel()
@@ -43,29 +71,9 @@ func TestTokensAndHTTPSOfARunningMaster(t *testing.T) {
 	if !strings.HasPrefix(s.URL(), "https://") || !strings.HasPrefix(s.RESTURL(), "https://") {
 		t.Fatalf("%s %s", s.URL(), s.RESTURL())
 	}
-	client := func(certs ...tls.Certificate) *http.Client {
-		return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: ca.Pool, Certificates: certs}}}
-	}
 	ask := func(method, path, token, body string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequest(method, s.URL()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		resp, err := client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(b)
+		return askOver(t, overTLS(ca), method, s.URL()+path, token, body)
 	}
 	if code, body := ask(http.MethodGet, "/v1/status", "", ""); code != http.StatusOK || !strings.Contains(body, `"web_url": "https://`) {
 		t.Errorf("%d %s", code, body)
@@ -98,7 +106,7 @@ func TestTokensAndHTTPSOfARunningMaster(t *testing.T) {
 	if log := m.log.String(); strings.Contains(log, ann) || strings.Contains(log, grafana) {
 		t.Error("the log shows a token")
 	}
-	for with, good := range map[*http.Client]bool{client(): false, client(ca.Issue(nil, "a client").TLS): true} {
+	for with, good := range map[*http.Client]bool{overTLS(ca): false, overTLS(ca, ca.Issue(nil, "a client").TLS): true} {
 		resp, err := with.Get(s.RESTURL() + "/v1/submissions/readyz")
 		if (err == nil) != good {
 			t.Errorf("the gateway, good certificate %v: %v", good, err)

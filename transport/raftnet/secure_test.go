@@ -122,17 +122,23 @@ func TestSecureHandshakes(t *testing.T) {
 			if theirs.NodeID != "server" {
 				t.Errorf("%+v", theirs)
 			}
-			if _, err := c.Write([]byte("echo")); err != nil {
-				t.Error(err)
-			}
-			back := make([]byte, 4)
-			if _, err := io.ReadFull(c, back); err != nil || string(back) != "echo" {
-				t.Errorf("%q %v", back, err)
-			}
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			echo(t, c)
 		})
+	}
+}
+
+// echo uses a connection, and closes it.
+func echo(t *testing.T, c net.Conn) {
+	t.Helper()
+	if _, err := c.Write([]byte("echo")); err != nil {
+		t.Error(err)
+	}
+	back := make([]byte, 4)
+	if _, err := io.ReadFull(c, back); err != nil || string(back) != "echo" {
+		t.Errorf("%q %v", back, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
