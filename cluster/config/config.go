@@ -87,6 +87,9 @@ type Config struct {
 	WebTLS, RESTTLS TLSFiles
 	clusterTLSMode  string
 
+	// Snapshots are saved on a schedule.
+	Snapshots Snapshots
+
 	// EnableDrills opens the drill interface (POST /v1/drill/KIND); DrillsInProcess: this process is not the master's alone,
 	// so that a drill ends or pauses the master and not the process.
 	EnableDrills    bool
@@ -193,7 +196,7 @@ func Default() Config {
 	return Config{
 		Port: DefaultPort, WebUIPort: DefaultWebUIPort, RESTEnabled: true, RESTPort: DefaultRESTPort,
 		WebUIHost: "0.0.0.0", PortMaxRetries: DefaultPortMaxRetries,
-		FailoverTimeout: DefaultFailoverTimeout, LogLevel: DefaultLogLevel,
+		FailoverTimeout: DefaultFailoverTimeout, LogLevel: DefaultLogLevel, Snapshots: defaultSnapshots(),
 		MessageMaxBytes: DefaultMessageMaxBytes,
 		REST:            REST{MaxBodyBytes: DefaultRESTBodyBytes, SparkVersion: DefaultRESTSparkVersion},
 		Deploy: Deploy{

@@ -74,13 +74,16 @@ var settings = []setting{
 	boolean("spark.ui.contentSecurityPolicy.enabled", func(c *Config) *bool { return &c.UI.ContentSecurityPolicy }),
 	boolean("spark.log.structuredLogging.enabled", func(c *Config) *bool { return &c.LogJSON }),
 	boolean("spark.raftmaster.log.json", func(c *Config) *bool { return &c.LogJSON }),
+	setSnapshotTime(keySnapshotInterval, func(c *Config) *time.Duration { return &c.Snapshots.Interval }),
+	number(keySnapshotKeep, 1, maxSnapshotKeep, func(c *Config) *int { return &c.Snapshots.Keep }),
+	setSnapshotTime(keySnapshotMaxAge, func(c *Config) *time.Duration { return &c.Snapshots.MaxAge }),
 }
 
 // elsewhere are known properties that are read in another place (addresses, files, ports).
 var elsewhere = map[string]bool{
 	"spark.master.ui.port": true, "spark.master.rest.port": true, "spark.raftmaster.cluster": true,
 	"spark.raftmaster.advertiseHost": true, "spark.raftmaster.data.dir": true, "spark.raftmaster.admin.tokenFile": true,
-	"spark.raftmaster.log.level": true, "spark.master.rest.filters": true,
+	"spark.raftmaster.log.level": true, keySnapshotDir: true, "spark.master.rest.filters": true,
 }
 
 // noEffect are properties of Spark's master that mean nothing here, with the reason that an operator is told.

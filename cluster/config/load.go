@@ -26,6 +26,7 @@ type Flags struct {
 	// Security are the flags of SecuritySettings that were given, by name.
 	Security map[string]string
 	EnableDrills    bool
+	Snapshots       SnapshotFlags
 }
 
 // refuseEmpty refuses flags that were given without a value. Mostly a shell variable is not set, and to go on as if the
@@ -37,6 +38,7 @@ func (f Flags) refuseEmpty() error {
 	}{
 		{"cluster", f.Cluster}, {"host", f.Host}, {"advertise-host", f.AdvertiseHost}, {"properties-file", f.PropertiesFile},
 		{"data-dir", f.DataDir}, {"log-level", f.LogLevel}, {"token-file", f.AdminTokenFile},
+		{"snapshot-dir", f.Snapshots.Dir},
 	} {
 		if s.value != nil && strings.TrimSpace(*s.value) == "" {
 			return &EmptyFlagError{Flag: s.name}
@@ -249,6 +251,7 @@ func (l *loader) applyRest() error {
 		c.FailoverTimeout = *f.FailoverTimeout
 	}
 	c.DataDir = l.text(f.DataDir, "spark.raftmaster.data.dir", envDataDir)
+	l.snapshots(f.Snapshots)
 	if c.DataDir == "" {
 		c.DataDir, err = l.defaultDataDir()
 	}

@@ -198,7 +198,8 @@ func TestAllDeployKeys(t *testing.T) {
 		"-Dspark.raftmaster.rest.placeholderEnv=ZONE,REGION", "-Dspark.raftmaster.rest.sparkVersion=3.5.9",
 		"-Dspark.master.ui.historyServerUrl=http://hs", "-Dspark.master.ui.decommission.allow.mode=deny",
 		"-Dspark.master.ui.visibleEnvVarPrefixes=SPARK_,JAVA", "'-Dspark.redaction.regex=(?i)key'", "-Dspark.master.ui.title=T",
-		"-Dspark.ui.reverseProxyUrl=/p",
+		"-Dspark.ui.reverseProxyUrl=/p", "-Dspark.raftmaster.snapshot.dir=/s", "-Dspark.raftmaster.snapshot.interval=10min",
+		"-Dspark.raftmaster.snapshot.keep=7", "-Dspark.raftmaster.snapshot.maxAge=3600",
 	}, " ")
 	c := world{env: map[string]string{"SPARK_MASTER_OPTS": opts}}.mustLoad(t)
 	want := Deploy{WorkerTimeout: 30 * time.Second, RecoveryTimeout: 2 * time.Minute, AppTimeout: 45 * time.Second, DeadWorkerPersistence: 0,
@@ -208,6 +209,9 @@ func TestAllDeployKeys(t *testing.T) {
 		RelaunchDelay: 90 * time.Second, DecommissionEnabled: true}
 	if c.Deploy != want {
 		t.Errorf("got  %+v\nwant %+v", c.Deploy, want)
+	}
+	if want := (Snapshots{Dir: "/s", Interval: 10 * time.Minute, Keep: 7, MaxAge: time.Hour}); c.Snapshots != want {
+		t.Errorf("got  %+v\nwant %+v", c.Snapshots, want)
 	}
 	rest := REST{MaxBodyBytes: 64 << 10, AllowedAppResources: []string{"hdfs:.*", "s3:.*"}, PlaceholderEnv: []string{"ZONE", "REGION"}, SparkVersion: "3.5.9"}
 	if !reflect.DeepEqual(c.REST, rest) {

@@ -79,6 +79,10 @@ func TestRefusedFlagsAndEnvironment(t *testing.T) {
 		{"UI on the cluster port", world{flags: Flags{WebUIPort: ptr(7077)}}, "another port"},
 		{"host with port", world{flags: Flags{Host: ptr("a:7077")}}, "without a port"},
 		{"empty advertise host", world{flags: Flags{AdvertiseHost: ptr("x y")}}, "advertise-host"},
+		{"snapshot interval", world{flags: Flags{Snapshots: SnapshotFlags{Interval: ptr(time.Second)}}}, "snapshot-interval"},
+		{"snapshot age", world{flags: Flags{Snapshots: SnapshotFlags{MaxAge: ptr(-time.Second)}}}, "snapshot-max-age"},
+		{"snapshot count", world{flags: Flags{Snapshots: SnapshotFlags{Keep: ptr(0)}}}, "snapshot-keep"},
+		{"snapshots inside the data", world{flags: Flags{DataDir: ptr("/d"), Snapshots: SnapshotFlags{Dir: ptr("/d/s")}}}, "snapshot-dir"},
 		{"failover", world{flags: Flags{FailoverTimeout: ptr(time.Millisecond)}}, "failover-timeout"},
 	} {
 		_, err := c.w.load()

@@ -43,6 +43,9 @@ func (c Config) Validate() error {
 	if c.DataDir == "" {
 		return invalid("data-dir", `""`, "a directory")
 	}
+	if err := c.Snapshots.validate(c.DataDir); err != nil {
+		return err
+	}
 	if err := checkHost("host", c.Host); err != nil {
 		return err
 	}

@@ -67,7 +67,8 @@ func (s *Server) startCore(ln net.Listener) error {
 		Version: s.version, MasterURL: s.cfg.MasterURL(), ClusterURL: s.cfg.ClusterURL(), WebURL: s.webURL,
 		RESTURL: s.restURL, StartedMillis: s.started.UnixMilli(), MaxDrivers: s.cfg.Deploy.MaxDrivers,
 	}, admin.NodeOf(n, s.alive.Load), softState{s}, familyNames, nil)
-	s.backend.Guard(s.guard)
+	s.newSaves()
+	s.backend.Guard(watched{s.guard, s.saves})
 	if err := s.registerMetrics(); err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -78,6 +79,9 @@ func (s *Server) startCore(ln net.Listener) error {
 	s.wg.Go(func() { members.run(s.ctx) })
 	s.wg.Go(func() { newMemoryKeeper().run(s.ctx) })
 	s.wg.Go(func() { s.svc.Run(s.ctx) })
+	if s.saves != nil {
+		s.wg.Go(func() { s.saves.Run(s.ctx) })
+	}
 	s.mux = portmux.Serve(ln, portmux.Handlers{
 		Preferred: members.has,
 		Spark:     rpc.ServeConn, Internal: s.counted(internal.Handle), HTTPHint: s.httpHint,

@@ -188,7 +188,7 @@ func TestG76_MetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	secure := withClusterTLS(t, certtest.New(t, "ca"))
-	c := start(t, 3, func(cfg *config.Config) { withREST(cfg); secure(cfg) })
+	c := start(t, 3, func(cfg *config.Config) { withREST(cfg); secure(cfg); cfg.Snapshots.Dir = t.TempDir() })
 	c.readyWorker(sparkmsg.FamilyE, 1)
 	c.leader().rest(t, http.MethodGet, "readyz", "") // answers are counted by call
 	served, listed := map[string]string{}, map[string]string{}

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"raftmaster/cluster/admin"
+	"raftmaster/cluster/backup"
 	"raftmaster/cluster/config"
 	"raftmaster/cluster/master"
 	"raftmaster/cluster/node"
@@ -67,6 +68,7 @@ type Server struct {
 	alive  atomic.Bool            // elected, and the leader service knows
 	reason atomic.Pointer[reason] // of the election that is under way, where known
 	leads  leadership
+	saves  *backup.Schedule // nil: none
 	fatal  chan error
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -288,5 +290,8 @@ func (s *Server) registerMetrics() error {
 		return err
 	}
 	s.metrics.Store(m)
+	if err := s.registerSaves(reg); err != nil {
+		return err
+	}
 	return reg.Register(s.guard)
 }

@@ -3,10 +3,14 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"raftmaster/cluster/backup"
 	"raftmaster/cluster/sparkpeer"
@@ -156,5 +160,43 @@ func TestSnapshotIntoAFreshCluster(t *testing.T) {
 	strange, _ := other.leader().save(t)
 	if status, _, body := c.leader().restore(t, "", strange); status != http.StatusConflict || !strings.Contains(body, "--force-other-cluster") {
 		t.Errorf("a snapshot of another cluster: %d %s", status, body)
+	}
+}
+
+// TestSnapshotsOnASchedule: every master saves its own; one that cannot says so, and the others go on.
+func TestSnapshotsOnASchedule(t *testing.T) {
+	t.Parallel()
+	c := prepare(t, 3, steadyFailover)
+	for _, m := range c.masters {
+		m.cfg.Snapshots.Dir, m.cfg.Snapshots.Interval = filepath.Join(t.TempDir(), "saved"), 200*time.Millisecond
+	}
+	blocked := c.masters[2]
+	if err := os.WriteFile(blocked.cfg.Snapshots.Dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.startAll()
+	c.readyWorker(sparkmsg.FamilyE, 1)
+	for _, m := range c.masters[:2] {
+		eventuallyNil(t, "a snapshot with the worker", func() error {
+			files, err := filepath.Glob(filepath.Join(m.cfg.Snapshots.Dir, "raftmaster-*.snapshot"))
+			if err != nil || len(files) == 0 {
+				return fmt.Errorf("%v, %v", files, err)
+			}
+			info, err := backup.Inspect(files[len(files)-1])
+			if err == nil && info.Totals.Workers.Alive != 1 {
+				err = fmt.Errorf("%+v", info)
+			}
+			return err
+		})
+		if _, body := m.get("/metrics"); !strings.Contains(body, "raftmaster_saved_snapshot_age_seconds") {
+			t.Error("there is no metric of it")
+		}
+	}
+	eventually(t, "the alarm of the one that cannot", func() bool {
+		_, body := blocked.get("/v1/status")
+		return strings.Contains(body, "no snapshot was saved") && strings.Contains(body, blocked.cfg.Snapshots.Dir)
+	})
+	if _, body := c.masters[0].get("/v1/status"); strings.Contains(body, "no snapshot was saved") {
+		t.Error("a master has the alarm of another")
 	}
 }

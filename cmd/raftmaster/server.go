@@ -21,6 +21,11 @@ type serverFlags struct {
 	failover                                                               time.Duration
 	logJSON, drills                                                        bool
 	security                                                               map[string]*string // by the flag's name
+	snapshots                                                              struct {
+		dir              string
+		interval, maxAge time.Duration
+		keep             int
+	}
 }
 
 func (p *program) serverCommand() *cobra.Command {
@@ -48,6 +53,10 @@ func (p *program) serverCommand() *cobra.Command {
 	fs.IntVar(&f.rest, "rest-port", config.DefaultRESTPort, "port of the REST submission gateway; the next free one is taken")
 	fs.StringVar(&f.properties, "properties-file", "", "Spark properties file (default: conf/spark-defaults.conf)")
 	fs.StringVar(&f.dataDir, "data-dir", "", "directory of the replicated log (default: per address, below the state directory)")
+	fs.StringVar(&f.snapshots.dir, "snapshot-dir", "", "directory for snapshots on a schedule, best on another disk; without it none are saved")
+	fs.DurationVar(&f.snapshots.interval, "snapshot-interval", config.DefaultSnapshotInterval, "time from one snapshot to the next")
+	fs.IntVar(&f.snapshots.keep, "snapshot-keep", config.DefaultSnapshotKeep, "how many snapshots of this master stay")
+	fs.DurationVar(&f.snapshots.maxAge, "snapshot-max-age", 0, "how old they may become; 0 is without limit")
 	fs.DurationVar(&f.failover, "failover-timeout", config.DefaultFailoverTimeout, "silence after which a leader counts as lost")
 	fs.StringVar(&f.logLevel, "log-level", config.DefaultLogLevel, "trace, debug, info, warn or error")
 	fs.BoolVar(&f.logJSON, "log-json", false, "one JSON object per log line")
@@ -79,6 +88,10 @@ func (f *serverFlags) given(cmd *cobra.Command) config.Flags {
 	set("properties-file", func() { out.PropertiesFile = &f.properties })
 	set("data-dir", func() { out.DataDir = &f.dataDir })
 	set("failover-timeout", func() { out.FailoverTimeout = &f.failover })
+	set("snapshot-dir", func() { out.Snapshots.Dir = &f.snapshots.dir })
+	set("snapshot-interval", func() { out.Snapshots.Interval = &f.snapshots.interval })
+	set("snapshot-keep", func() { out.Snapshots.Keep = &f.snapshots.keep })
+	set("snapshot-max-age", func() { out.Snapshots.MaxAge = &f.snapshots.maxAge })
 	set("log-level", func() { out.LogLevel = &f.logLevel })
 	set("log-json", func() { out.LogJSON = &f.logJSON })
 	out.EnableDrills = f.drills
