@@ -46,7 +46,9 @@ type terminal struct {
 	// interactive: there is somebody to answer a question.
 	interactive bool
 	// size gives the columns and rows of the terminal that out is; nil: out is none, or one that cannot be redrawn.
-	size      func() (cols, rows int)
+	size func() (cols, rows int)
+	// keys puts the terminal into raw mode and gives what is typed there; restore undoes it. nil: nobody types.
+	keys      func() (in io.Reader, restore func() error, err error)
 	lookupEnv func(string) (string, bool)
 }
 
@@ -56,6 +58,9 @@ func main() {
 		interactive: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))}
 	if term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb" {
 		t.size = terminalSize
+		if term.IsTerminal(int(os.Stdin.Fd())) {
+			t.keys = rawKeys
+		}
 	}
 	code := run(ctx, t, os.Args[1:])
 	stop()

@@ -79,7 +79,7 @@ func newRoot(t terminal) *cobra.Command {
 		a.killCommand(), a.drainCommand(true), a.drainCommand(false), a.decommissionCommand(), a.clearCommand(), a.compatCommand(),
 		a.executorsCommand(), a.snapshotCommand(), a.recoverCommand(), a.logCommand(), a.transferCommand(), a.eventsCommand(), a.loadCommand(), a.drillCommand(),
 		a.verb("hash", "Compare the states of all masters", a.hash),
-		a.logLevelCommand(), a.debugCommand(),
+		a.logLevelCommand(), a.debugCommand(), a.topCommand(),
 		a.verb("version", "Print the version of raftctl and of the masters that answer", a.versions),
 	)
 	root.SetOut(t.out) // the commands of completions take it when they are made
