@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -43,6 +44,9 @@ type Config struct {
 	// RetryShort and RetryLong are the pauses between attempts to register; 0 means Spark's: 5 to 15 s and 30 to 90 s, drawn
 	// once.
 	RetryShort, RetryLong time.Duration
+	// Up, which may be nil, is called on a goroutine of its own when the worker is up: its ports answer, what an earlier one
+	// has left is ended, and it asks the masters to register. ctx ends when the worker begins to stop, which waits for it.
+	Up func(ctx context.Context, w *Worker)
 }
 
 // ExitError says with which code the process of a worker must end (worker exit codes of Spark: 1 for everything that
@@ -79,6 +83,7 @@ type Worker struct {
 	loop     *loop
 	metrics  *prometheus.Registry
 	exits    chan *ExitError
+	summary  atomic.Pointer[string] // see StatusLine
 	wg       sync.WaitGroup
 }
 
@@ -177,21 +182,6 @@ func (w *Worker) Status() Status {
 
 // Decommission does what spark.worker.decommission.signal does. It may be called while the worker runs.
 func (w *Worker) Decommission() { w.loop.post(func(c *Core) { c.DecommissionSignal() }) }
-
-// listen binds the RPC port. Port 0 takes any free one; a port in use is followed by the next ones, as in Spark
-// (util/Utils.scala, startServiceOnPort).
-func listen(host string, port, retries int) (net.Listener, error) {
-	for offset := 0; ; offset++ {
-		next := port
-		if port != 0 && offset > 0 {
-			next = (port+offset-1024)%(65536-1024) + 1024
-		}
-		ln, err := net.Listen("tcp", net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(next)))
-		if err == nil || port == 0 || offset >= retries {
-			return ln, err
-		}
-	}
-}
 
 // coreConfig is what the Core must know.
 func (w *Worker) coreConfig(resources []sparkmsg.ResourceInformation) CoreConfig {

@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"raftmaster/transport/sparkmsg"
+	"raftmaster/transport/sparkrpc"
 )
 
 // lateListPause is how long the list after a duplicate registration waits: a Spark master that is still recovering asks
@@ -78,7 +80,7 @@ func (c *Core) tryMaster(master sparkmsg.Address) {
 			delete(c.asking, master)
 			yes, ok := answer.(*sparkmsg.Boolean)
 			if err != nil || !ok || !yes.Value {
-				c.log.Warn("Failed to connect to master "+master.String(), "error", err)
+				c.noMaster(master, err)
 				return
 			}
 			if c.cautious {
@@ -87,6 +89,20 @@ func (c *Core) tryMaster(master sparkmsg.Address) {
 			}
 			c.registerAt(master)
 		})
+}
+
+// noMaster reports a question that found no master; err is nil when the process there answered, and has none.
+func (c *Core) noMaster(master sparkmsg.Address, err error) {
+	failed := "Failed to connect to master " + master.String()
+	switch {
+	case err == nil:
+		c.log.Warn(failed, "error", "a Spark process answers there, and it is no master")
+	case errors.Is(err, sparkrpc.ErrConnClosed) && !c.link.known:
+		// After a first registration a master that goes away is the likelier reason.
+		c.log.Warn(failed, "error", err, "hint", "does a master listen there? its web UI and REST ports are others than its RPC port, 7077 by default")
+	default:
+		c.log.Warn(failed, "error", err)
+	}
 }
 
 // registerAt sends the registration, unless another master was quicker.

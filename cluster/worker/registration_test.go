@@ -1,10 +1,15 @@
 package worker
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"raftmaster/transport/sparkmsg"
+	"raftmaster/transport/sparkrpc"
 )
 
 // B-018: all masters are asked at once, and those that are there get the registration.
@@ -25,6 +30,31 @@ func TestRegistersAtAllMastersInParallel_B018(t *testing.T) {
 	if m.MasterAddress != masterB || m.ID != "worker-1" || m.Host != "w" || m.Port != 4000 || m.Cores != 8 || m.Memory != 4096 ||
 		m.WorkerWebUIURL != "http://w:8081" || m.Worker.Name != "Worker" || *m.Worker.Address != selfAt {
 		t.Errorf("registration %+v", m)
+	}
+}
+
+// Who has a wrong address is told what is there, and after a first registration nobody is sent looking for a wrong port.
+func TestAMasterThatIsNotThereIsExplained(t *testing.T) {
+	for _, c := range []struct {
+		err        error
+		registered bool
+		want, not  string
+	}{
+		{sparkrpc.ErrConnClosed, false, "7077 by default", "no master"},
+		{sparkrpc.ErrConnClosed, true, "connection closed", "7077 by default"},
+		{errors.New("refused"), false, "refused", "7077 by default"},
+		{nil, false, "it is no master", "7077 by default"},
+	} {
+		var text strings.Builder
+		b := newBench(t, nil)
+		b.log = logger{hclog.New(&hclog.LoggerOptions{Output: &text})}
+		b.link.known = c.registered
+		for _, ask := range take[*sparkmsg.CheckExistence](b) {
+			ask.answer(&sparkmsg.Boolean{}, c.err)
+		}
+		if said := text.String(); !strings.Contains(said, "Failed to connect to master a:7077") || !strings.Contains(said, c.want) || strings.Contains(said, c.not) {
+			t.Errorf("%+v: %s", c, said)
+		}
 	}
 }
 
