@@ -21,6 +21,9 @@ func ParseCluster(list string) ([]Address, error) {
 		}
 		host, portText, err := net.SplitHostPort(entry)
 		if err != nil {
+			if scheme, _, found := strings.Cut(entry, "://"); found {
+				return nil, wrong("must be host:port, after spark:// and not " + scheme + "://")
+			}
 			return nil, wrong("must be host:port")
 		}
 		port, err := strconv.Atoi(portText)

@@ -38,6 +38,7 @@ func TestListErrorsNameTheEntry(t *testing.T) {
 		"spark://a:1,b:2,c":     `entry "c" (number 3): must be host:port`,
 		"spark://a:1,,c:3":      `entry "" (number 2): must be host:port`,
 		"spark://a:1,b:99999":   `entry "b:99999" (number 2): the port`,
+		"http://a:8080":         `entry "http://a:8080" (number 1): must be host:port, after spark:// and not http://`,
 		"spark://a:1,b@x:2,c:3": `entry "b@x:2" (number 2): its host`,
 	} {
 		if _, err := ParseCluster(list); err == nil || !strings.Contains(err.Error(), want) {

@@ -3,10 +3,12 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"raftmaster/transport/sparkmsg"
 )
@@ -37,8 +39,11 @@ func OpenHome(dir string) (*Home, error) {
 	}
 	jars := filepath.Join(abs, "jars")
 	entries, err := os.ReadDir(jars)
-	if err != nil {
-		return nil, fmt.Errorf("%s is no Spark installation: %w", abs, err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return nil, fmt.Errorf("%s is no Spark installation: %w (SPARK_HOME is the directory with bin and jars; of PySpark, that of the package)", abs, err)
+	case err != nil:
+		return nil, fmt.Errorf("the Spark installation %s cannot be read by this user: %w", abs, err)
 	}
 	var found []string
 	home := &Home{Dir: abs}

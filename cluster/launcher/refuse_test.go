@@ -229,6 +229,11 @@ func TestHomes(t *testing.T) {
 			t.Errorf("%q: %v, want %q", dir, err, want)
 		}
 	}
+	for what, dir := range map[string]string{"is no Spark installation": strange + "/jars/spark-core_x.jar", "cannot be read": strings.Repeat("x", 300)} {
+		if _, err := launcher.OpenHome(dir); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%q: %v, want %q", dir, err, what)
+		}
+	}
 	// spark-class of an unpacked release, by a link as packagers make them; and what pip makes.
 	bin, venv := t.TempDir(), t.TempDir()
 	packaged := filepath.Join(venv, "lib", "python3.11", "site-packages", "pyspark", "jars")
