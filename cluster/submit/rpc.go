@@ -391,7 +391,7 @@ func (c *rpcClient) askError(ctx context.Context, m frame.Address, err error) er
 		}
 		return errors.New(firstLine(remote.Text))
 	case errors.Is(err, sparkrpc.ErrDropped):
-		return &unsentError{errors.New("cannot be reached")}
+		return &unsentError{errors.New("cannot be reached" + dialReason(err))}
 	case errors.Is(err, sparkrpc.ErrConnClosed):
 		if what := diagnose(ctx, m.String()); what != "" {
 			return &GatewayError{Master: m.String(), Text: what}
@@ -401,6 +401,19 @@ func (c *rpcClient) askError(ctx context.Context, m frame.Address, err error) er
 		return fmt.Errorf("no answer within %v", c.cfg.AskTimeout)
 	}
 	return err
+}
+
+// dialReason is why a master cannot be reached, as far as a dial told it.
+func dialReason(err error) string {
+	var dial *net.OpError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return ": " + dns.Error()
+	case errors.As(err, &dial):
+		return ": " + dial.Err.Error()
+	}
+	return ""
 }
 
 // misread recognises the failure of a JVM that cannot read an object, which it has not seen then.

@@ -306,7 +306,11 @@ func ended(s submit.Status) error {
 	case submit.StateRelaunching:
 		return coded(exitUnhealthy, "%s\nnext: raftctl drivers shows under which id it goes on", text)
 	}
-	return coded(exitError, "%s\nnext: its standard error is on the page of its worker%s", text, clean(onWorker(s)))
+	where := "its worker"
+	if s.WorkerID != "" {
+		where = clean(s.WorkerID)
+	}
+	return coded(exitError, "%s\nnext: look at its stderr, and at its stdout where a Python program's errors are, on the page of %s", text, where)
 }
 
 // driverTable is the table of one driver.

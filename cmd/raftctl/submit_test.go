@@ -189,7 +189,7 @@ func TestGatewayMistakes(t *testing.T) {
 		"masters of admin":   {[]string{"driver-status", "--masters", g.url, "x"}, exitUsage, []string{"--endpoints"}},
 		"web port for REST":  {append([]string{"submit", "--masters", ms[0].url}, jar...), exitError, []string{"no REST submission gateway", "next: check --masters"}},
 		"web port for RPC":   {append([]string{"submit", "--masters", "spark://" + web}, jar...), exitError, []string{"speaks HTTP", "7077"}},
-		"dead masters":       {append([]string{"submit", "--masters", "spark://" + dead, "--spark-version", "4.3.0", "--patience", "1s"}, jar...), exitNoLeader, []string{dead + ": cannot be reached", "next:"}},
+		"dead masters":       {append([]string{"submit", "--masters", "spark://" + dead, "--spark-version", "4.3.0", "--patience", "1s"}, jar...), exitNoLeader, []string{dead + ": cannot be reached: connect: connection refused", "next:"}},
 		"release":            {append([]string{"submit", "--masters", "spark://" + dead, "--spark-version", "2.4"}, jar...), exitUsage, []string{"3.2 to 4.3"}},
 		"unknown release":    {append([]string{"--endpoints", endpoints(ms), "submit", "--gateway", "rpc"}, jar...), exitUsage, []string{"knows no live worker", "--spark-version"}},
 		"no REST gateway":    {append([]string{"--endpoints", endpoints(ms), "submit", "--gateway", "rest"}, jar...), exitError, []string{"no master has the REST gateway on", "--gateway rpc"}},
