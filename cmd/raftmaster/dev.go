@@ -233,7 +233,7 @@ func (p *program) printDev(o devOptions, cfgs []config.Config, dir string) {
 		fmt.Fprintf(&b, "  master %d     %s  %s/  REST http://%s\n", i+1, c.Advertise(), url, gateway)
 	}
 	b.WriteString(o.workersHint(p, cfgs[0].ClusterURL()))
-	fmt.Fprintf(&b, "  submit       spark-submit --deploy-mode cluster --conf spark.master.rest.enabled=true --master spark://%s ...\n", strings.Join(gateways, ","))
+	fmt.Fprintf(&b, "  submit       %s --deploy-mode cluster --conf spark.master.rest.enabled=true --master spark://%s ...\n", sparkSubmit(p), strings.Join(gateways, ","))
 	fmt.Fprintf(&b, "  administer   raftctl --endpoints %s status\n\n", strings.Join(ends, ","))
 	fmt.Fprint(p.stderr, b.String())
 }

@@ -159,8 +159,11 @@ func TestDevWorkers(t *testing.T) {
 	if !places[filepath.Join(dir, "worker1")] || !places[filepath.Join(dir, "worker2")] {
 		t.Errorf("work directories: %v", places)
 	}
-	if want := filepath.Join(home, "bin", "spark-submit") + " --master spark://127.0.0.1:17077"; !strings.Contains(b.log.String(), want) {
-		t.Errorf("the log lacks %q:\n%s", want, b.log.String())
+	sparkSubmit := filepath.Join(home, "bin", "spark-submit")
+	for _, want := range []string{sparkSubmit + " --master spark://127.0.0.1:17077", sparkSubmit + " --deploy-mode cluster", "pages at http://127.0.0.1:18081/ to 18082"} {
+		if !strings.Contains(b.log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, b.log.String())
+		}
 	}
 }
 

@@ -64,9 +64,14 @@ func (p *program) runWorkers(ctx context.Context, o devOptions, cfgs []config.Co
 	return group.Wait()
 }
 
+// workerUI is the port of a worker's pages; a taken one is followed by the next, as its log says.
+func (o devOptions) workerUI(number int) int {
+	return o.basePort + devWebUIOffset + o.masters + number - 1
+}
+
 // workerFlags are those of one worker of a development cluster. The web UIs follow those of the masters.
 func (o devOptions) workerFlags(masters, workDir string, number int) config.WorkerFlags {
-	host, port, ui := devHost, 0, o.basePort+devWebUIOffset+o.masters+number-1
+	host, port, ui := devHost, 0, o.workerUI(number)
 	return config.WorkerFlags{Masters: &masters, Host: &host, Port: &port, WebUIPort: &ui, Cores: &o.cores, Memory: &o.memory,
 		WorkDir: &workDir, LogLevel: &o.logLevel, LogJSON: &o.logJSON}
 }
@@ -121,5 +126,18 @@ func (o devOptions) workersHint(p *program, masters string) string {
 	case home == "":
 		return "  workers      none: set SPARK_HOME to a Spark installation to get some\n"
 	}
-	return fmt.Sprintf("  workers      %d of Spark in %s\n  run a job    %s --master %s ...\n", o.workers, home, filepath.Join(home, "bin", "spark-submit"), masters)
+	first, last := o.workerUI(1), o.workerUI(o.workers)
+	pages := "http://" + net.JoinHostPort(devHost, strconv.Itoa(first)) + "/"
+	if last != first {
+		pages += " to " + strconv.Itoa(last)
+	}
+	return fmt.Sprintf("  workers      %d of Spark in %s, pages at %s\n  run a job    %s --master %s ...\n", o.workers, home, pages, sparkSubmit(p), masters)
+}
+
+// sparkSubmit is the command of SPARK_HOME, or else the one that a PATH has.
+func sparkSubmit(p *program) string {
+	if home, _ := p.lookupEnv("SPARK_HOME"); home != "" {
+		return filepath.Join(home, "bin", "spark-submit")
+	}
+	return "spark-submit"
 }
