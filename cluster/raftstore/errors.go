@@ -21,7 +21,8 @@ var (
 
 const (
 	rejoinHint = "if the other masters are well, move this data directory away, start with an empty one, and replace this master with raftctl peers remove and peers add"
-	backupHint = "restore the directory from a backup, or " + rejoinHint
+	backupHint = "restore the directory from a backup, or " + rejoinHint +
+		"; if no other master is well, form a new cluster of empty directories and give it the newest snapshot with raftctl snapshot restore"
 )
 
 func damaged(path, what, hint string) error {

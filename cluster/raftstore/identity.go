@@ -64,6 +64,9 @@ func loadIdentity(dir string) (Identity, error) {
 	if err := json.Unmarshal(raw, &id); err != nil {
 		return Identity{}, damaged(path, "no valid JSON: "+err.Error(), backupHint)
 	}
+	if id.Format == 0 {
+		return Identity{}, damaged(path, "no format", backupHint)
+	}
 	if id.Format != identityFormat && id.Format != identityFormatJournal {
 		return Identity{}, fmt.Errorf("%w: %s: format %d, this release reads formats %d and %d", ErrForeign, path, id.Format, identityFormat, identityFormatJournal)
 	}

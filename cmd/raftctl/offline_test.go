@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"raftmaster/cluster/config"
+	"raftmaster/cluster/raftstore"
+	"raftmaster/cluster/server"
 	"raftmaster/cluster/sparkpeer"
 	"raftmaster/fsm"
 	"raftmaster/transport/frame"
@@ -233,4 +238,112 @@ func TestOfflineUsage(t *testing.T) {
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
+}
+
+// TestDamageIsNamedWithTheWayOut: whatever is damaged in a data directory, the start of the master, recover and log dump
+// name the file and say what to do; none of them changes anything.
+func TestDamageIsNamedWithTheWayOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a whole master")
+	}
+	c := startMasters(t, 1)
+	c.worker()
+	if _, err := c.up[0].Node().TakeSnapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.kill(0)
+	whole := c.cfgs[0].DataDir
+	snapshots, err := filepath.Glob(filepath.Join(whole, "snapshots", "*"))
+	if err != nil || len(snapshots) == 0 {
+		t.Fatalf("%v, %v", snapshots, err)
+	}
+	snapshot := filepath.Join("snapshots", filepath.Base(snapshots[len(snapshots)-1]))
+	flip := func(at int64) func([]byte) []byte {
+		return func(b []byte) []byte {
+			if at < 0 {
+				at += int64(len(b))
+			}
+			return flipped(b, int(at))
+		}
+	}
+	cut := func(b []byte) []byte { return b[:len(b)/2] }
+	gone := func([]byte) []byte { return nil }
+	for name, d := range map[string]struct {
+		file   string
+		damage func([]byte) []byte
+		named  string // "": the file
+	}{
+		"log cut off":            {"raft.db", cut, ""},
+		"log overwritten":        {"raft.db", func(b []byte) []byte { clear(b[:8192]); return b }, ""},
+		"log gone":               {"raft.db", gone, ""},
+		"votes gone":             {"stable.db", gone, ""},
+		"votes cut off":          {"stable.db", cut, ""},
+		"journal cut off":        {"journal-0", cut, ""},
+		"identity damaged":       {"identity.json", cut, ""},
+		"identity empty":         {"identity.json", func([]byte) []byte { return []byte("{}") }, ""},
+		"snapshot changed":       {filepath.Join(snapshot, "state.bin"), flip(-10), snapshot},
+		"snapshot without state": {filepath.Join(snapshot, "state.bin"), cut, snapshot},
+		"snapshot without meta":  {filepath.Join(snapshot, "meta.json"), cut, snapshot},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(d.file, "snapshots") { // so that the log cannot stand in for it
+				if err := trimmed(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			path := filepath.Join(dir, d.file)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b = d.damage(b); b == nil {
+				err = os.Remove(path)
+			} else {
+				err = os.WriteFile(path, b, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			named := filepath.Join(dir, d.named)
+			if d.named == "" {
+				named = path
+			}
+			cfg := c.cfgs[0]
+			cfg.DataDir = dir
+			s, err := server.Start(cfg, hclog.NewNullLogger(), "test")
+			if err == nil {
+				s.Kill()
+				t.Fatal("the master starts")
+			}
+			for _, want := range []string{named, "raftctl peers remove", "raftctl snapshot restore"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the start says %q, which lacks %q", err, want)
+				}
+			}
+			check(t, ctl(t, nil, "recover", "--data-dir", dir, "--single", "--yes"), exitError, named, "nothing was changed", "raftctl snapshot restore")
+			check(t, ctl(t, nil, "log", "dump", "--data-dir", dir), exitError, named)
+		})
+	}
+}
+
+// trimmed removes the log below the newest snapshot, as a master with a long log does.
+func trimmed(dir string) (err error) {
+	store, err := raftstore.Open(raftstore.Options{Dir: dir, Logger: hclog.NewNullLogger()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	first, last, err := store.Bounds()
+	if err != nil || last == 0 {
+		return err
+	}
+	snap, err := store.NewestSnapshot()
+	if err != nil {
+		return err
+	}
+	return store.Logs().DeleteRange(first, min(last, snap.Index))
 }
