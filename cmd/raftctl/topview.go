@@ -68,10 +68,12 @@ func (m *topModel) header() []string {
 	}
 	if best := d.s.best(); best != nil {
 		q, c := best.value.Quorum, best.value.Counts
-		out = append(out, fmt.Sprintf("quorum %d of %d voters, tolerance %d   workers %s   apps %s   drivers %s", q.Reachable, q.Voters, q.Tolerance,
-			orDash(states(c.WorkersByState)), orDash(states(c.AppsByState)), orDash(states(c.DriversByState))),
-			fmt.Sprintf("cores %d/%d   memory %s/%s   executors %d   registrations %s   launch rounds %s   heartbeats %s", c.CoresUsed, c.Cores,
-				memory(c.MemoryUsedMB), memory(c.MemoryMB), c.Executors, perSecond(m.rates.registrations), perSecond(m.rates.launches), perSecond(m.rates.heartbeats)))
+		out = append(out,
+			fmt.Sprintf("quorum    %d of %d voters, tolerance %d", q.Reachable, q.Voters, q.Tolerance),
+			fmt.Sprintf("workers   %s", orDash(states(c.WorkersByState))),
+			fmt.Sprintf("apps      %s   drivers %s", orDash(states(c.AppsByState)), orDash(states(c.DriversByState))),
+			fmt.Sprintf("in use    %d/%d cores, %s/%s, %d executors", c.CoresUsed, c.Cores, memory(c.MemoryUsedMB), memory(c.MemoryMB), c.Executors),
+			fmt.Sprintf("rates     registrations %s   launch rounds %s   heartbeats %s", perSecond(m.rates.registrations), perSecond(m.rates.launches), perSecond(m.rates.heartbeats)))
 		for _, alarm := range best.value.Alarms {
 			out = append(out, reverse+"ALARM "+clean(alarm)+plain)
 		}
