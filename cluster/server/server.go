@@ -78,20 +78,7 @@ type Server struct {
 // Run is a whole master: it returns nil after a stop when ctx ends, and an error when the master could not start
 // or must not go on.
 func Run(ctx context.Context, cfg config.Config, log hclog.Logger, version string) error {
-	s, err := Start(cfg, log, version)
-	if err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-		return s.Stop()
-	case err := <-s.fatal: // the node has said so, or a drill
-		if errors.Is(err, errDrillExit) {
-			s.Kill()
-			return err
-		}
-		return errors.Join(err, s.Stop())
-	}
+	return RunWatched(ctx, cfg, log, version, nil)
 }
 
 // Start brings a master up. The caller must Stop it.

@@ -55,12 +55,18 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	w.wg.Go(func() { w.loop.run(core, stop) })
 	w.wg.Go(w.accept)
 	w.loop.post(func(c *Core) { c.Start() })
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	if w.cfg.Up != nil {
+		w.wg.Go(func() { w.cfg.Up(watching, w) })
+	}
 	w.log.Debug("ready to register", "milliseconds", time.Since(began).Milliseconds())
 	select {
 	case <-ctx.Done():
 	case e := <-w.exits:
 		err = e
 	}
+	unwatch()
 	w.drain(err == nil)
 	close(stop)
 	<-w.loop.ended

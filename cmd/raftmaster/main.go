@@ -13,6 +13,7 @@ import (
 	"raftmaster/cluster/config"
 	"raftmaster/cluster/server"
 	"raftmaster/cmd/internal/cli"
+	"raftmaster/cmd/internal/sdnotify"
 )
 
 // Exit codes, see doc.go.
@@ -28,6 +29,7 @@ type runServer func(ctx context.Context, cfg config.Config, log hclog.Logger, ve
 // program is what the commands need from outside; tests replace it.
 type program struct {
 	run       runServer
+	notifier  *sdnotify.Notifier // nil: nobody wants to know
 	work      runWorker
 	environ   func() []string
 	stderr    io.Writer
@@ -47,7 +49,12 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == server.PauseHelper {
 		os.Exit(server.RunPauseHelper(os.Args[2:]))
 	}
-	p := &program{run: serve, work: serveWorker, environ: os.Environ, stderr: os.Stderr, lookupEnv: os.LookupEnv, signals: notify}
+	notifier, err := sdnotify.Take(os.Getpid(), os.LookupEnv, os.Unsetenv)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "raftmaster: %v\n", err)
+		os.Exit(exitUsage)
+	}
+	p := &program{run: serve, notifier: notifier, work: serveWorker, environ: os.Environ, stderr: os.Stderr, lookupEnv: os.LookupEnv, signals: notify}
 	os.Exit(p.main(os.Args[1:], os.Stdout))
 }
 

@@ -143,7 +143,11 @@ func (p *program) announce(log hclog.Logger, cfg config.Config) {
 
 // supervise runs the master; its end without a signal is a failure, which is logged here and nowhere else.
 func (p *program) supervise(ctx context.Context, cfg config.Config, log hclog.Logger) error {
-	err := p.run(ctx, cfg, log, versionString())
+	run := p.run
+	if p.notifier != nil {
+		run = p.serveNotifying
+	}
+	err := run(ctx, cfg, log, versionString())
 	switch {
 	case err == nil && ctx.Err() == nil:
 		err = errors.New("it stopped although nobody asked it to")

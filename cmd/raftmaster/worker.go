@@ -115,7 +115,7 @@ func (p *program) startWorker(flags config.WorkerFlags) error {
 	log := hclog.New(&hclog.LoggerOptions{
 		Name: "raftmaster", Level: hclog.LevelFromString(cfg.Settings.LogLevel), Output: p.stderr, JSONFormat: cfg.Settings.LogJSON,
 	})
-	cfg.Log = log
+	cfg.Log, cfg.Up = log, p.notifyOfWorker(log)
 	for _, w := range warnings {
 		log.Warn(string(w))
 	}
