@@ -68,7 +68,6 @@ func statusTable(w io.Writer, s survey, best *answer[webui.Status]) {
 		v := x.value
 		row(w, v.Address, v.State, v.Role, v.Term, v.CommitIndex, v.AppliedIndex, ago(v.NowMillis, v.StartedMillis), v.Version, x.endpoint)
 	}
-	row(w, "Commands", levels(v))
 	dataTable(w, s)
 	v := best.value
 	fmt.Fprintln(w)
@@ -86,6 +85,7 @@ func statusTable(w io.Writer, s survey, best *answer[webui.Status]) {
 	}
 	row(w, "Quorum", fmt.Sprintf("%d of %d voters in contact, %d needed, tolerance left %d",
 		v.Quorum.Reachable, v.Quorum.Voters, v.Quorum.Needed, v.Quorum.Tolerance))
+	row(w, "Commands", levels(v))
 	c := v.Counts
 	row(w, "Workers", states(c.WorkersByState))
 	row(w, "Applications", states(c.AppsByState))
