@@ -218,7 +218,7 @@ func writeDrills(t *testing.T, r drill.Report) {
 	for i := range r.Rounds {
 		r.Rounds[i].Timeline, r.Rounds[i].ProbeApps = nil, nil
 	}
-	b, err := json.MarshalIndent(r, "", " ")
+	b, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
