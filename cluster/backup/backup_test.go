@@ -196,10 +196,10 @@ func TestScheduleKeepsWhatItShould(t *testing.T) {
 	s := newSchedule(t, 3, 0)
 	for range 5 {
 		s.change(t)
-		if err := s.Save(); err != nil {
+		if _, err := s.Save(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Save(); err != nil { // nothing has changed
+		if _, err := s.Save(); err != nil { // nothing has changed
 			t.Fatal(err)
 		}
 	}
@@ -230,7 +230,7 @@ func TestScheduleKeepsWhatItShould(t *testing.T) {
 func TestScheduleTouchesOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	s := newSchedule(t, 1, 90*time.Minute)
-	if err := s.Save(); err != nil {
+	if _, err := s.Save(); err != nil {
 		t.Fatal(err)
 	}
 	others := []string{"raftmaster-20200102T060405Z-000000000005-99999999.snapshot", "before-upgrade.snapshot", ".raftmaster-20200102T060405Z-000000000005-99999999.snapshot.tmp-1"}
@@ -241,14 +241,14 @@ func TestScheduleTouchesOnlyItsOwn(t *testing.T) {
 		}
 	}
 	s.now = s.now.Add(100 * time.Hour)
-	if err := s.Save(); err != nil { // nothing has changed: the old file stays
+	if _, err := s.Save(); err != nil { // nothing has changed: the old file stays
 		t.Fatal(err)
 	}
 	if got := s.files(t); len(got) != 4 || strings.Contains(fmt.Sprint(got), left) {
 		t.Errorf("%v", got)
 	}
 	s.change(t)
-	if err := s.Save(); err != nil {
+	if _, err := s.Save(); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.files(t); len(got) != 4 || !strings.Contains(fmt.Sprint(got), "000000000003-01234567") {
@@ -260,7 +260,7 @@ func TestScheduleLeavesTheReserve(t *testing.T) {
 	t.Parallel()
 	s := newSchedule(t, 3, 0)
 	s.free = reserveBytes
-	if err := s.Save(); err == nil || !strings.Contains(err.Error(), "reserve") {
+	if _, err := s.Save(); err == nil || !strings.Contains(err.Error(), "reserve") {
 		t.Fatalf("%v", err)
 	}
 	if s.Alarm() == "" || s.Stats().Failures != 1 || len(s.files(t)) != 0 {
@@ -271,7 +271,7 @@ func TestScheduleLeavesTheReserve(t *testing.T) {
 		t.Errorf("age %v without a success", age)
 	}
 	s.free = 2 * reserveBytes
-	if err := s.Save(); err != nil || s.Alarm() != "" || len(s.files(t)) != 1 {
+	if _, err := s.Save(); err != nil || s.Alarm() != "" || len(s.files(t)) != 1 {
 		t.Errorf("%v, %q", err, s.Alarm())
 	}
 }
@@ -279,6 +279,7 @@ func TestScheduleLeavesTheReserve(t *testing.T) {
 func TestScheduleRunEnds(t *testing.T) {
 	t.Parallel()
 	s := newSchedule(t, 3, 0)
+	s.o.Interval = time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()

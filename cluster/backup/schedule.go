@@ -72,38 +72,40 @@ func NewSchedule(o Options) *Schedule {
 	return &Schedule{o: o, began: o.now()}
 }
 
-// Run saves at once and then at each interval, until ctx ends. What an earlier process left half done is removed first.
+// Run saves soon after the start, when a master has caught up, and then at each interval, until ctx ends.
 func (s *Schedule) Run(ctx context.Context) {
-	for {
-		wait := s.o.Interval
-		if err := s.Save(); err != nil {
-			s.o.Log.Error("no snapshot was saved", "dir", s.o.Dir, "error", err)
-			wait = min(wait, retryPause)
-		}
+	soon := min(s.o.Interval, retryPause)
+	for wait := soon; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
+		wait = s.o.Interval
+		if saved, err := s.Save(); err != nil || !saved {
+			wait = soon
+		}
 	}
 }
 
 // Save makes one file now, unless nothing has changed since the newest one, and removes those that are not to be kept.
-func (s *Schedule) Save() error {
+// False: there is nothing to save yet.
+func (s *Schedule) Save() (bool, error) {
 	h, state, ok := s.o.Take()
 	if !ok {
-		return nil
+		return false, nil
 	}
 	err := s.save(h, state)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
+		s.o.Log.Error("no snapshot was saved", "dir", s.o.Dir, "error", err)
 		s.failure = err.Error()
 		s.fails++
-		return err
+		return false, err
 	}
 	s.failure, s.last = "", s.o.now()
-	return nil
+	return true, nil
 }
 
 func (s *Schedule) save(h Header, state fsm.Snapshot) error {
@@ -236,7 +238,7 @@ func (s *Schedule) removeUnfinished(node string) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// Alarm says what is wrong, "" when nothing is: the last save failed, or the last good one is older than it may be.
+// Alarm says why the last save failed, "" when it did not.
 func (s *Schedule) Alarm() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
