@@ -106,6 +106,7 @@ func New(cfg Config) (_ *Worker, err error) {
 		return nil, &ExitError{Code: 1, Reason: "cannot listen for masters", Err: err}
 	}
 	port := w.listener.Addr().(*net.TCPAddr).Port
+	w.sayMoved("RPC", s.Port, port)
 	w.self = sparkmsg.Address{Host: s.Host, Port: int32(port)}
 	w.id = s.WorkerID(time.Now(), port)
 	if w.runner, err = runner.New(runner.Options{WorkDir: s.WorkDir, Log: w.log.Named("runner")}); err != nil {
@@ -120,6 +121,7 @@ func New(cfg Config) (_ *Worker, err error) {
 	if err != nil {
 		return nil, &ExitError{Code: 1, Reason: "cannot bind the web UI", Err: err}
 	}
+	w.sayMoved("web UI", s.WebUIPort, w.ui.Port())
 	w.uiURL = "http://" + net.JoinHostPort(strings.Trim(s.PublicHost, "[]"), strconv.Itoa(w.ui.Port()))
 	w.loop = newLoop()
 	if w.procs, err = w.newProcesses(); err != nil {
@@ -132,6 +134,13 @@ func New(cfg Config) (_ *Worker, err error) {
 		Limits: sparkrpc.Limits{MaxTrustedFrame: s.MessageMaxBytes, GiveUp: 5 * time.Second},
 	}, &inbound{loop: w.loop})
 	return w, nil
+}
+
+// sayMoved warns of a configured port that was taken: who has opened a firewall for it looks for the reason here.
+func (w *Worker) sayMoved(what string, configured, bound int) {
+	if configured != 0 && configured != bound {
+		w.log.Warn("the configured port is in use; the next free one is taken", "service", what, "configured", configured, "bound", bound)
+	}
 }
 
 // Close frees what New has taken. Run does it itself.

@@ -37,7 +37,7 @@ func listenHint(err error, port, offset int) string {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return "the host is no address of this machine: correct --host or SPARK_LOCAL_IP"
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Sprintf("nor is any of the %d ports from %d on free: give another --port, or none for any free one", offset+1, port)
+		return fmt.Sprintf("tried from %d on, with %d retries (spark.port.maxRetries): give another --port, or none for any free one", port, offset)
 	case errors.Is(err, os.ErrPermission):
 		return "this user may not listen there: ports below 1024 are privileged; give another --port"
 	}

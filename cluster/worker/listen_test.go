@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"net"
 	"strings"
 	"testing"
@@ -48,5 +49,35 @@ func TestListen(t *testing.T) {
 				t.Errorf("%s: %v lacks %q", name, err, want)
 			}
 		}
+	}
+}
+
+// Who has opened a firewall for the configured ports is told that they moved.
+func TestMovedPortsAreSaid(t *testing.T) {
+	s := settings(t, nil, 1)
+	s.PortMaxRetries = 16
+	for _, port := range []*int{&s.Port, &s.WebUIPort} {
+		taken, err := net.Listen("tcp", net.JoinHostPort(s.Host, "0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+		*port = taken.Addr().(*net.TCPAddr).Port
+	}
+	log, sink := newLog(t, "worker")
+	w, err := New(Config{Settings: s, Home: fakeHome(t, "3.5.9"), Log: log, Environ: func(context.Context) ([]string, error) { return nil, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(sink.String(), "the configured port is in use"); n != 2 {
+		t.Errorf("said %d times, want 2:\n%s", n, sink.String())
+	}
+	s.WebUIHost = "192.0.2.77"
+	_, err = New(Config{Settings: s, Home: fakeHome(t, "3.5.9"), Log: log, Environ: func(context.Context) ([]string, error) { return nil, nil }})
+	if err == nil || !strings.Contains(err.Error(), "cannot bind the web UI") || !strings.Contains(err.Error(), "SPARK_LOCAL_IP") {
+		t.Errorf("a web UI at an address that is not ours: %v", err)
 	}
 }

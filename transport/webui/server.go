@@ -114,7 +114,11 @@ func Listen(ctx context.Context, service, host string, port, maxRetries int) (ne
 		if err == nil {
 			return ln, nil
 		}
-		if port == 0 || !isAddrInUse(err) || offset >= maxRetries {
+		if !isAddrInUse(err) {
+			return nil, fmt.Errorf("%s: cannot listen: %w (the address of web UIs is SPARK_LOCAL_IP, that of the REST server spark.master.rest.host)",
+				service, err)
+		}
+		if port == 0 || offset >= maxRetries {
 			return nil, fmt.Errorf("%s: no free port for host %s from %d on after %d retries (spark.port.maxRetries): %w",
 				service, host, port, offset, err)
 		}

@@ -46,8 +46,8 @@ func TestListenWalks(t *testing.T) {
 	if ln, err := Listen(ctx, "MasterUI", "192.0.2.1", 8080, 16); err == nil {
 		closeListener(t, ln)
 		t.Error("listening on an address that is not ours succeeded")
-	} else if strings.Contains(err.Error(), "after 16 retries") {
-		t.Errorf("an address that is not ours was tried on every port: %v", err)
+	} else if strings.Contains(err.Error(), "retries") || strings.Contains(err.Error(), "no free port") || !strings.Contains(err.Error(), "SPARK_LOCAL_IP") {
+		t.Errorf("an address that is not ours was tried on every port, or what to correct is not said: %v", err)
 	}
 }
 
