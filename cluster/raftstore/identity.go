@@ -19,6 +19,9 @@ const (
 	identityFormatJournal = 2
 )
 
+// DataFormats are the formats of data directories that this release reads.
+func DataFormats() []int { return []int{identityFormat, identityFormatJournal} }
+
 // Server is a member of the first configuration.
 type Server struct {
 	ID      string `json:"id"`

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"sort"
 
+	"raftmaster/cmd/internal/cli"
 	"raftmaster/transport/webui"
 )
 
@@ -244,20 +246,22 @@ func healthTable(w io.Writer, res healthResult) {
 
 // versionsResult is the JSON of "version".
 type versionsResult struct {
-	Version string `json:"version"`
+	cli.Build
 	// Masters gives the version by address of the masters that answered.
 	Masters map[string]string `json:"masters"`
 }
 
 // versions prints the client's own version in any case. That nobody answers where nobody was named is no failure.
 func (a *app) versions(ctx context.Context) error {
-	res := versionsResult{Version: versionString(), Masters: map[string]string{}}
+	res := versionsResult{Build: cli.BuildOf(version, commit), Masters: map[string]string{}}
 	s := a.client.survey(ctx)
 	for _, x := range s.answered() {
 		res.Masters[x.value.Address] = x.value.Version
 	}
 	err := a.print.value(res, func(w io.Writer) {
 		row(w, "raftctl", res.Version)
+		row(w, "commit", cmp.Or(res.Commit, "not recorded"))
+		row(w, "go", res.Go+" "+res.Platform)
 		for _, x := range s.answered() {
 			row(w, x.value.Address, x.value.Version)
 		}

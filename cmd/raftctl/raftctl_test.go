@@ -280,7 +280,7 @@ func TestJSON(t *testing.T) {
 	names := map[string][]string{
 		"status": {"leader", "endpoints", "statuses"}, "leader": {"node", "is_leader", "leader_url", "term"}, "health": {"healthy", "masters", "errors"},
 		"peers list": {"node", "voters", "tolerance", "peers"}, "workers": {"node", "applied_index", "workers"}, "apps": {"apps"}, "executors": {"executors"},
-		"events": {"events", "errors"}, "version": {"version", "masters"}, "transfer-leadership --yes": {"from", "to", "term", "duration_millis"},
+		"events": {"events", "errors"}, "version": {"version", "commit", "go", "platform", "masters"}, "transfer-leadership --yes": {"from", "to", "term", "duration_millis"},
 	}
 	for verb, fields := range names {
 		r := ctl(t, nil, append([]string{"--endpoints", endpoints(ms), "-o", "json"}, strings.Fields(verb)...)...)

@@ -16,8 +16,8 @@ const (
 	defaultTimeout  = 5 * time.Second
 )
 
-// version is set by the linker: -ldflags "-X main.version=1.2.3".
-var version = ""
+// version and commit are set by the linker: -ldflags "-X main.version=1.2.3 -X main.commit=0123abc".
+var version, commit = "", ""
 
 func versionString() string { return cli.Version(version) }
 

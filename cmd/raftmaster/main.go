@@ -106,14 +106,3 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	}
 	return nil
 }
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "raftmaster "+versionString())
-			return err
-		},
-	}
-}

@@ -28,6 +28,11 @@ func (f Family) String() string {
 	return string(rune('A' + f - FamilyA))
 }
 
+// Lines are the lines of Spark releases that belong to a family, oldest first.
+func Lines() []string {
+	return []string{"3.2", "3.3", "3.4", "3.5", "4.0", "4.1", "4.2", "4.3"}
+}
+
 // scala213 reports whether the family's releases are built with Scala 2.13.
 func (f Family) scala213() bool { return f >= FamilyC }
 
