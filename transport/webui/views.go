@@ -265,7 +265,8 @@ type Event struct {
 	// Seq rises by one with each event of this process; a gap means that older events were dropped.
 	Seq        uint64 `json:"seq"`
 	TimeMillis int64  `json:"time_millis"`
-	// Kind is one word: elected, deposed, leader, worker, app, executor, alarm, start, stop.
+	// Kind is one word, among them: leader, failover, hand-over, peer-lost, peer-back, worker, app, driver, operator,
+	// security, storage, digest, drill, log-level.
 	Kind string `json:"kind"`
 	Term uint64 `json:"term"`
 	// Node is the address of the master that the event is about, Subject the worker, application or executor id.
