@@ -157,6 +157,9 @@ func (a *app) recover(ctx context.Context, f recoverFlags) error {
 	}
 	question := fmt.Sprintf("Rewrite the voters of %s from %s to %s? Every entry up to %d counts as committed then. A copy is made first.", clean(f.dataDir),
 		memberList(plan.Before), memberList(plan.After), plan.LastIndex)
+	if len(plan.NotAnswer) > 0 {
+		question += fmt.Sprintf("\n%s did not answer: be sure that no master runs there, unreachable from here. ", clean(strings.Join(plan.NotAnswer, ", ")))
+	}
 	if err := a.term.confirm(f.yes, question); err != nil {
 		return err
 	}

@@ -57,16 +57,21 @@ func (a *app) restoreSnapshot(ctx context.Context, file string, other bool, f ch
 		return err
 	}
 	return a.print.value(done, func(w io.Writer) {
-		fmt.Fprintf(w, "restored %s on all masters\n", clean(file))
 		restoreTable(w, done)
+		fmt.Fprintf(w, "restored %s on all masters\n", clean(file))
 		fmt.Fprintln(w, "next: raftctl hash compares the masters; raftctl status says which workers are still awaited")
 	})
 }
 
 // restoreCost says what a restore takes from those who run now.
 func restoreCost(r webui.Restore) string {
-	s := fmt.Sprintf("%s will be killed and replaced; %s and %s that the snapshot does not know stay", plural(r.Unbooked, "running executor"),
-		plural(r.KeptApps, "application"), plural(r.KeptDrivers, "driver"))
+	s := "no running executor is killed"
+	if r.Unbooked > 0 {
+		s = plural(r.Unbooked, "running executor") + " will be killed and replaced"
+	}
+	if r.KeptApps+r.KeptDrivers > 0 {
+		s += fmt.Sprintf("; %s and %s that the snapshot does not know stay", plural(r.KeptApps, "application"), plural(r.KeptDrivers, "driver"))
+	}
 	if r.EndedApps+r.EndedDrivers > 0 {
 		s += fmt.Sprintf("; %s and %s of the snapshot have ended since and stay so", plural(r.EndedApps, "application"), plural(r.EndedDrivers, "driver"))
 	}
@@ -74,7 +79,7 @@ func restoreCost(r webui.Restore) string {
 }
 
 func restoreTable(w io.Writer, r webui.Restore) {
-	row(w, "", "NOW", "SNAPSHOT", "AFTER")
+	row(w, "COUNT", "NOW", "SNAPSHOT", "AFTER")
 	for _, l := range []struct {
 		name string
 		of   func(webui.RestoreCounts) int
