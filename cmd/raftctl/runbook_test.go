@@ -312,7 +312,7 @@ func TestRunbook(t *testing.T) {
 		}
 		byName[b.name] = b
 	}
-	for _, name := range []string{"quorum", "upgrade", "replace", "replace-machine", "address", "backup", "lost-quorum", "new-numbers", "alarm", "zookeeper"} {
+	for _, name := range []string{"quorum", "upgrade", "replace", "replace-machine", "address", "stop-all", "backup", "lost-quorum", "new-numbers", "alarm", "zookeeper"} {
 		if _, ok := byName[name]; !ok {
 			t.Errorf("docs/OPERATIONS.md has no procedure %s", name)
 		}
