@@ -211,7 +211,11 @@ func (o *offers) judge(s *seeker, out *webui.WhyNeed) {
 	}
 }
 
-func nextOf(limit string) string {
+// nextOf says what helps. hopeless: no worker is large enough even when it is empty, so that waiting does not help.
+func nextOf(limit string, hopeless bool) string {
+	if hopeless && (limit == webui.LimitCores || limit == webui.LimitMemory || limit == webui.LimitResources) {
+		return "Waiting does not help: add a larger worker, or ask for less."
+	}
 	for _, l := range workerLimits {
 		if l.limit == limit {
 			return l.next

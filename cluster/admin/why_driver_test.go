@@ -136,7 +136,8 @@ func TestS35_EachLimitOfADriverIsNamed(t *testing.T) {
 			if got.Limit != c.limit || !strings.Contains(got.Text, c.text) || got.Driver.Hopeless != c.hopeless {
 				t.Errorf("%s, hopeless %t: %q (want %s: %q)", got.Limit, got.Driver.Hopeless, got.Text, c.limit, c.text)
 			}
-			if !got.Waiting || got.QueuePosition != 1 || got.Kind != webui.KindDriver || got.ID != w.id || got.AskedID != w.id || got.Next == "" && got.Limit != webui.LimitNone {
+			if !got.Waiting || got.QueuePosition != 1 || got.Kind != webui.KindDriver || got.ID != w.id || got.AskedID != w.id || got.Next == "" && got.Limit != webui.LimitNone ||
+				strings.Contains(got.Next, "Waiting does not help") != (c.hopeless && (c.limit == webui.LimitCores || c.limit == webui.LimitMemory)) {
 				t.Errorf("%+v", got)
 			}
 			if all := w.backend().Explain(); all[w.id] != got.Text {

@@ -48,10 +48,12 @@ func (b *Backend) whyApp(view fsm.View, a *fsm.Application, workers offers) webu
 	if chosen < 0 && len(out.Profiles) > 0 {
 		chosen = 0
 	}
+	hopeless := false
 	if chosen >= 0 {
-		out.Limit, out.Text = out.Profiles[chosen].Limit, out.Profiles[chosen].Text
+		p := &out.Profiles[chosen]
+		out.Limit, out.Text, hopeless = p.Limit, p.Text, p.Hopeless
 	}
-	out.Next = nextOf(out.Limit)
+	out.Next = nextOf(out.Limit, hopeless)
 	return out
 }
 
@@ -106,7 +108,7 @@ func (b *Backend) whyDriver(view fsm.View, d *fsm.Driver, workers offers) webui.
 			need.Text += ", which was asked to end it"
 		}
 	}
-	out.Limit, out.Text, out.Next, out.Driver = need.Limit, need.Text, nextOf(need.Limit), &need
+	out.Limit, out.Text, out.Next, out.Driver = need.Limit, need.Text, nextOf(need.Limit, need.Hopeless), &need
 	return out
 }
 
