@@ -210,3 +210,25 @@ func TestRunsThatCannotBegin(t *testing.T) {
 		t.Errorf("an address of another machine: %+v, %v", r, err)
 	}
 }
+
+// TestReplacedWorkersAreNotTried: after an upgrade masters remember the workers of before for a while; one whose address
+// another worker has is none that fails. One that nobody replaced is.
+func TestReplacedWorkersAreNotTried(t *testing.T) {
+	r := &run{view: &view{workers: []workerView{
+		{id: "worker-1-a:1", address: "a:1", state: "DEAD"}, {id: "worker-2-a:1", address: "a:1", state: "ALIVE"},
+		{id: "worker-1-b:1", address: "b:1", state: "DEAD", note: "got disassociated"}, {id: "worker-1-b:1", address: "b:1", state: "DEAD"},
+	}}}
+	if err := r.choose(); err != nil {
+		t.Fatal(err)
+	}
+	var tried []string
+	for _, x := range r.trials {
+		tried = append(tried, x.worker.id)
+	}
+	if got := strings.Join(tried, " "); got != "worker-2-a:1 worker-1-b:1 worker-1-b:1" {
+		t.Errorf("tried %s", got)
+	}
+	if reason := r.unfit(r.trials[1].worker); reason != "it is DEAD: got disassociated" {
+		t.Errorf("reason %q", reason)
+	}
+}

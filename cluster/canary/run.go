@@ -131,7 +131,9 @@ type trial struct {
 func (r *run) choose() error {
 	if len(r.cfg.Workers) == 0 {
 		for i := range r.view.workers {
-			r.add(&r.view.workers[i])
+			if x := &r.view.workers[i]; !r.view.replaced(x) {
+				r.add(x)
+			}
 		}
 		if len(r.trials) == 0 {
 			return &InvalidError{"the cluster", "it has no workers"}
@@ -152,6 +154,13 @@ func (r *run) choose() error {
 
 func (r *run) add(x *workerView) {
 	r.trials = append(r.trials, &trial{worker: x, executor: -1, result: Worker{ID: x.id, Address: x.address, Steps: []Step{}}})
+}
+
+// replaced tells that a worker is only remembered: another one lives at its address. It is no worker that fails.
+func (v *view) replaced(x *workerView) bool {
+	return x.state == "DEAD" && slices.ContainsFunc(v.workers, func(other workerView) bool {
+		return other.address == x.address && other.state != "DEAD"
+	})
 }
 
 // find gives the worker of a name; of several that fit the one that lives.
@@ -219,6 +228,9 @@ func (r *run) fallbackRelease(x *workerView) string {
 func (r *run) unfit(x *workerView) string {
 	switch {
 	case x.state != "ALIVE":
+		if x.note != "" {
+			return "it is " + x.state + ": " + x.note
+		}
 		return "it is " + x.state
 	case x.draining:
 		return "it is drained: new work is kept away (raftctl undrain " + x.id + ")"
