@@ -306,6 +306,9 @@ func ended(s submit.Status) error {
 	case submit.StateRelaunching:
 		return coded(exitUnhealthy, "%s\nnext: raftctl drivers shows under which id it goes on", text)
 	}
+	if s.State == submit.StateError && s.Message != "" {
+		return coded(exitError, "%s", text) // it never ran, so that there is no log
+	}
 	where := "its worker"
 	if s.WorkerID != "" {
 		where = clean(s.WorkerID)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -130,6 +131,9 @@ func (f *submitFlags) complete(environ []string) error {
 	}
 	if err := f.wait.check(); err != nil {
 		return err
+	}
+	if late := slices.Index(j.Args, "--class"); j.MainClass == "" && late >= 0 {
+		return coded(exitUsage, "--class comes after %s, and what comes after it are arguments of the driver: give the options before it", j.Resource)
 	}
 	return gatewayError(j.Validate())
 }

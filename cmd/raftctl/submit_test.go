@@ -182,6 +182,7 @@ func TestGatewayMistakes(t *testing.T) {
 		"no jar":             {[]string{"submit", "--masters", g.url, "--class", "a"}, exitUsage, []string{"needs the URL of a jar"}},
 		"directory":          {[]string{"submit", "--masters", g.url, "--class", "a", t.TempDir()}, exitUsage, []string{"directory"}},
 		"no class":           {[]string{"submit", "--masters", g.url, "http://h/j.jar"}, exitUsage, []string{"main class"}},
+		"late options":       {[]string{"submit", "--masters", g.url, "http://h/j.jar", "--class", "a"}, exitUsage, []string{"give the options before it"}},
 		"memory":             {[]string{"submit", "--masters", g.url, "--class", "a", "--driver-memory", "512", "http://h/j.jar"}, exitUsage, []string{"counts bytes"}},
 		"conf":               {[]string{"submit", "--masters", g.url, "--conf", "x", "--class", "a", "http://h/j.jar"}, exitUsage, []string{"NAME=VALUE"}},
 		"admin gateway":      {append([]string{"submit", "--gateway", "admin"}, jar...), exitUsage, []string{"rest or rpc"}},
