@@ -219,11 +219,12 @@ func TestWorkerReplacedAtSameAddress_B014_B015(t *testing.T) {
 // and ends; the first is not disturbed. Once the first is dead, it is taken.
 //
 // Two processes cannot listen at one address, so the second one has a hosts file
-// of its own in which localhost is another address.
+// of its own in which localhost is another address: a JVM alone can be given that,
+// so these are Spark's workers always.
 func TestSameAddressRefusedWhileFirstLives_B016_B020(t *testing.T) {
 	forReleases(t, func(t *testing.T, spark Spark) {
 		c, _ := newCluster(t, spark, nil)
-		at := WorkerOptions{Host: "localhost", Port: freePort(t), IP: "127.0.0.1"}
+		at := WorkerOptions{Kind: WorkerSpark, Host: "localhost", Port: freePort(t), IP: "127.0.0.1"}
 		first := c.StartWorkers(1, at)[0]
 		id := first.WaitAlive().ID
 
