@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -208,6 +209,9 @@ func (o observer) Planned(took time.Duration) {
 func (o observer) Event(kind, subject, detail string) {
 	e := webui.Event{Kind: kind, Node: o.s.cfg.Advertise().String(), Subject: subject, Message: detail}
 	e.Term = o.s.term.Load()
+	if kind == "leader" { // "took over in term 7: why"
+		e.Message, e.Reason, _ = strings.Cut(detail, ": ")
+	}
 	o.s.ring.Add(e)
 }
 

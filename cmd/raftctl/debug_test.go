@@ -180,6 +180,12 @@ func (c *realMasters) debugInTrouble(t *testing.T, read string) {
 	if err := os.WriteFile(secret, []byte(read+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	c.eventually("no leader", func() error {
+		if r := c.ctl("--token-file", secret, "leader"); r.code != exitNoLeader {
+			return errors.New("there is one: " + r.out + r.err)
+		}
+		return nil
+	})
 	r := c.ctl("--token-file", secret, "-o", "json", "debug", "--file", file)
 	check(t, r, exitUnhealthy, "did not answer")
 	one := filepath.Join(t.TempDir(), "one.tar.gz")

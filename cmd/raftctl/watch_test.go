@@ -234,7 +234,7 @@ func TestEventsFollowOverLeaderChange(t *testing.T) {
 	c.kill(leader)
 	await("the loss of the leader", func(e webui.Event) bool { return e.Kind == "peer-lost" && e.Node != old })
 	await("the next leader", func(e webui.Event) bool {
-		return e.Kind == "leader" && e.Node != old && strings.Contains(e.Message, "took over in term") && strings.Contains(e.Message, ": ")
+		return e.Kind == "leader" && e.Node != old && strings.Contains(e.Message, "took over in term") && e.Reason != ""
 	})
 	c.start(leader)
 	if code := c.ctl("log-level", "debug", "--node", old).code; code != exitOK {
