@@ -46,6 +46,7 @@ type RecoverReport struct {
 	LastIndex            uint64 // every entry up to here counts as committed afterwards
 	Digest               string
 	Workers, Active      int // workers and active applications in the recovered state
+	Drivers              int // unfinished drivers there
 	Backup               string
 	Reachable, NotAnswer []string // addresses of old members
 }
@@ -134,6 +135,7 @@ func inspectForRecovery(store *raftstore.Store, conf *raft.Config, trans raft.Tr
 	report.Digest = v.Digest().String()
 	v.Workers(func(*fsm.Worker) bool { report.Workers++; return true })
 	v.ActiveApplications(func(*fsm.Application) bool { report.Active++; return true })
+	v.Drivers(func(*fsm.Driver) bool { report.Drivers++; return true })
 	return *fatal
 }
 

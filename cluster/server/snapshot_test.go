@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,9 +77,12 @@ func TestSnapshotIntoTheRunningCluster(t *testing.T) {
 		t.Fatalf("%+v", info)
 	}
 	c.unregister(gone)
-	c.readyWorker(sparkmsg.FamilyE, 4)
+	w := c.readyWorker(sparkmsg.FamilyE, 4)
 	later := c.readyApp(sparkmsg.FamilyE, 3)
 	before := c.runs(later, 3)
+	submitter := c.submitter(sparkmsg.FamilyE)
+	driver := c.submit(submitter, sparkpeer.DriverJob("com.example.Job", 1, 512, true, c.addresses()...))
+	c.becomes(submitter, driver, sparkmsg.DriverRunning)
 	l := c.leader()
 	for _, m := range c.standbys() {
 		if status, _, body := m.restore(t, "", saved); status != http.StatusConflict || !strings.Contains(body, l.webURL()) {
@@ -87,7 +91,7 @@ func TestSnapshotIntoTheRunningCluster(t *testing.T) {
 	}
 	digest := l.server().State().Digest()
 	status, plan, body := l.restore(t, "?dry_run=true", saved)
-	if status != http.StatusOK || !plan.DryRun || plan.KeptApps != 1 || plan.EndedApps != 1 || plan.Unbooked != 3 || !plan.Later {
+	if status != http.StatusOK || !plan.DryRun || plan.KeptApps != 1 || plan.KeptDrivers != 1 || plan.EndedApps != 1 || plan.Unbooked != 3 || !plan.Later {
 		t.Fatalf("%d %s", status, body)
 	}
 	for name, bad := range map[string][]byte{"cut off": saved[:len(saved)-40], "changed": append(append([]byte(nil), saved[:len(saved)-50]...), saved[len(saved)-49:]...),
@@ -113,6 +117,17 @@ func TestSnapshotIntoTheRunningCluster(t *testing.T) {
 	if a, _ := c.leader().server().State().Application(gone.ID()); a.State != fsm.AppFinished {
 		t.Errorf("an application that had ended is %s", a.State)
 	}
+	eventually(t, "the driver, which goes on", func() bool {
+		d, ok := c.leader().server().State().Driver(driver)
+		return ok && d.State == fsm.DriverStateRunning && d.Delivered
+	})
+	starts := 0
+	for _, x := range c.workers {
+		starts += len(slices.DeleteFunc(x.Drivers(), func(id string) bool { return id != driver }))
+	}
+	if starts != 1 || w.Log().Count("KillDriver")+c.workers[0].Log().Count("KillDriver") != 0 {
+		t.Errorf("the driver runs %d times", starts)
+	}
 	if n := later.Log().Count("ApplicationRemoved"); n != 0 {
 		t.Error("an application that registered after the snapshot was told that it has ended")
 	}
@@ -136,7 +151,6 @@ func TestSnapshotIntoAFreshCluster(t *testing.T) {
 	}
 	c.startAll()
 	l := c.leader()
-	eventually(t, "the worker at the fresh cluster", func() bool { return l.server().State().WorkerCounts().Alive == 1 })
 	if _, _, body := l.restore(t, "?dry_run=true", saved); !strings.Contains(body, `"other_cluster": true`) {
 		t.Errorf("the dry run does not tell that the cluster is another: %s", body)
 	}
@@ -147,7 +161,8 @@ func TestSnapshotIntoAFreshCluster(t *testing.T) {
 	if l.server().State().ClusterID() == info.ClusterID {
 		t.Error("the fresh cluster has taken the old one's name")
 	}
-	// The fresh cluster did not know them: the worker may have been told to kill them. New ones have new ids.
+	// A worker that has found the fresh cluster before has been told to kill them. New ones have new ids. (One that asks only the
+	// master that it knew last, which is a standby now, hears of the leader by the restore.)
 	for i, id := range c.runs(a, 2) {
 		if id != ids[i] && id < 1000 {
 			t.Errorf("executor %d may have been given before", id)

@@ -40,6 +40,35 @@ func (c *realMasters) app() *sparkpeer.App {
 	return a
 }
 
+// driver submits one and waits until a worker runs it.
+func (c *realMasters) driver() string {
+	c.t.Helper()
+	var masters []frame.Address
+	for _, cfg := range c.cfgs {
+		masters = append(masters, frame.Address{Host: cfg.AdvertiseHost, Port: int32(cfg.Port)})
+	}
+	s, err := sparkpeer.NewSubmitClient(sparkpeer.SubmitConfig{Common: sparkpeer.Common{Host: fmt.Sprintf("127.%d.250.97", 10+os.Getpid()%240), Masters: masters}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(s.Close)
+	r, err := s.Submit(c.t.Context(), sparkpeer.DriverJob("org.example.Main", 1, 64, false, masters...))
+	if err != nil || !r.Success {
+		c.t.Fatalf("the submission gave %+v, %v", r, err)
+	}
+	c.eventually("the driver", func() error {
+		i, err := c.leader()
+		if err != nil {
+			return err
+		}
+		if d, ok := c.up[i].State().Driver(*r.DriverID); !ok || d.State != fsm.DriverStateRunning || !d.Delivered {
+			return fmt.Errorf("it is %+v", d)
+		}
+		return nil
+	})
+	return *r.DriverID
+}
+
 // runs gives the ids of an application's executors, all RUNNING, as the leader has them.
 func (c *realMasters) runs(a *sparkpeer.App, want int) []int {
 	c.t.Helper()
@@ -83,6 +112,7 @@ func TestR09_RecoverSingle(t *testing.T) {
 	workerID := c.worker()
 	a := c.app()
 	ids := c.runs(a, 2)
+	driver := c.driver()
 	dir := c.cfgs[2].DataDir
 	check(t, c.ctl("recover", "--data-dir", dir, "--single", "--yes"), exitRefused, dir, "held by process", "next: stop that master")
 	check(t, c.ctl("log", "dump", "--data-dir", dir), exitRefused, dir, "held by process")
@@ -95,7 +125,7 @@ func TestR09_RecoverSingle(t *testing.T) {
 		c.cfgs[i].DataDir = filepath.Join(t.TempDir(), "empty")
 	}
 	check(t, c.ctl("recover", "--data-dir", dir, "--single"), exitRefused, "--yes", "--dry-run")
-	check(t, c.ctl("recover", "--data-dir", dir, "--single", "--dry-run"), exitOK, "1 worker and 1 active application", "did not answer", "nothing was changed")
+	check(t, c.ctl("recover", "--data-dir", dir, "--single", "--dry-run"), exitOK, "1 worker, 1 active application, 1 unfinished driver", "did not answer", "nothing was changed")
 	if list, err := filepath.Glob(dir + ".before-recover-*"); err != nil || len(list) != 0 {
 		t.Errorf("a dry run made %v, %v", list, err)
 	}
@@ -113,6 +143,9 @@ func TestR09_RecoverSingle(t *testing.T) {
 	c.start(2)
 	if now := c.runs(a, 2); now[0] != ids[0] || now[1] != ids[1] {
 		t.Errorf("executors %v became %v", ids, now)
+	}
+	if d, ok := c.up[2].State().Driver(driver); !ok || d.State != fsm.DriverStateRunning {
+		t.Errorf("the driver is %+v", d)
 	}
 	c.cfgs[2].Cluster = full
 	for i := range 2 {

@@ -230,6 +230,7 @@ type recoverResult struct {
 	Digest             string   `json:"digest"`
 	Workers            int      `json:"workers"`
 	ActiveApplications int      `json:"active_applications"`
+	UnfinishedDrivers  int      `json:"unfinished_drivers"`
 	Backup             string   `json:"backup"`
 	// Reachable members answered and knew no leader; the others did not answer.
 	Reachable []string `json:"reachable"`
@@ -246,7 +247,7 @@ func resultOfRecover(r node.RecoverReport, dryRun bool) recoverResult {
 		return out
 	}
 	return recoverResult{NodeID: r.NodeID, ClusterID: r.ClusterID, Before: names(r.Before), After: names(r.After), LastIndex: r.LastIndex, Digest: r.Digest,
-		Workers: r.Workers, ActiveApplications: r.Active, Backup: r.Backup, Reachable: append([]string{}, r.Reachable...),
+		Workers: r.Workers, ActiveApplications: r.Active, UnfinishedDrivers: r.Drivers, Backup: r.Backup, Reachable: append([]string{}, r.Reachable...),
 		NoAnswer: append([]string{}, r.NotAnswer...), DryRun: dryRun}
 }
 
@@ -264,7 +265,7 @@ func recoverTable(w io.Writer, r node.RecoverReport) {
 	row(w, "voters now:", memberList(r.Before))
 	row(w, "voters then:", memberList(r.After))
 	row(w, "log:", fmt.Sprintf("up to entry %d", r.LastIndex))
-	row(w, "state:", fmt.Sprintf("%s and %s; digest %s", plural(r.Workers, "worker"), plural(r.Active, "active application"), r.Digest))
+	row(w, "state:", fmt.Sprintf("%s, %s, %s; digest %s", plural(r.Workers, "worker"), plural(r.Active, "active application"), plural(r.Drivers, "unfinished driver"), r.Digest))
 	row(w, "answered, without a leader:", orNone(r.Reachable))
 	row(w, "did not answer:", orNone(r.NotAnswer))
 }
