@@ -91,12 +91,9 @@ func mustHide(t *testing.T, files map[string]string) {
 	}
 }
 
-// TestDebugOfRealMasters collects from three masters, one of them down and none of them a leader in the end.
-func TestDebugOfRealMasters(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts three masters")
-	}
-	t.Setenv("SPARK_LOCAL_PASSWORD", plant+"env")
+// startWithSecrets brings up three masters whose settings, logs and token file (tokens) hold secrets.
+func startWithSecrets(t *testing.T, tokens string) *realMasters {
+	t.Helper()
 	c := &realMasters{t: t}
 	var list []config.Address
 	for range 3 {
@@ -107,11 +104,6 @@ func TestDebugOfRealMasters(t *testing.T) {
 			c.kill(i)
 		}
 	})
-	tokens := filepath.Join(t.TempDir(), "tokens")
-	operate, read := plant+"-operate-token", plant+"-read-token"
-	if err := os.WriteFile(tokens, []byte("oncall operate "+operate+"\nboard read "+read+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for i := range c.cfgs {
 		cfg := &c.cfgs[i]
 		cfg.Cluster, cfg.AdminTokenFile = list, tokens
@@ -126,6 +118,21 @@ func TestDebugOfRealMasters(t *testing.T) {
 		log.Warn("a line that must be in the log", "password", plant+"5", "url", "https://x:"+plant+"6@h/", "plain", "kept")
 		log.Debug("a line below the level", "password", plant)
 	}
+	return c
+}
+
+// TestDebugOfRealMasters collects from three masters, and then from one that is left without a leader.
+func TestDebugOfRealMasters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three masters")
+	}
+	t.Setenv("SPARK_LOCAL_PASSWORD", plant+"env")
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	operate, read := plant+"-operate-token", plant+"-read-token"
+	if err := os.WriteFile(tokens, []byte("oncall operate "+operate+"\nboard read "+read+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := startWithSecrets(t, tokens)
 	secret := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(secret, []byte(operate+"\n"), 0o600); err != nil {
 		t.Fatal(err)
