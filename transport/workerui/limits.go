@@ -18,6 +18,9 @@ const (
 	maxDownloads      = 8
 	maxDownloadsPerIP = 2
 	downloadTimeout   = 2 * time.Hour
+	// maxRanges bounds the parts that one download may consist of: each that lies before the last unpacks a compressed file
+	// from its beginning once more.
+	maxRanges = 4
 	// readTimeout bounds the reading of a part of a log: compressed files before it are unpacked to be counted.
 	readTimeout = 10 * time.Second
 	// maxUnpackings bounds the compressed files that are counted at once.

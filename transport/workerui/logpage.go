@@ -149,6 +149,9 @@ func (h *Handler) serveDownload(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
 	head.Set("Content-Type", plainText)
 	head.Set("Content-Disposition", `attachment; filename="`+downloadName(q)+`"`)
+	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
+		r.Header.Del("Range") // the whole is a right answer to any
+	}
 	http.ServeContent(&pacedResponse{ResponseWriter: w, paced: uibase.NewPacedWriter(w, downloadTimeout)}, r, "", time.Time{}, reader)
 }
 

@@ -207,3 +207,23 @@ func TestDownload(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestManyRangesAreNotServed: a request for hundreds of parts in the wrong order would unpack a compressed log as many times;
+// it gets the whole log once.
+func TestManyRangesAreNotServed(t *testing.T) {
+	f := newFixture(t)
+	whole := strings.Repeat("0123456789abcdef", 64<<10)
+	f.write("app-1/0/stdout--1.gz", gzipped(t, whole))
+	target := "/download/?appId=app-1&executorId=0&logType=stdout"
+	var ranges []string
+	for i := range 400 {
+		at := len(whole) - 1 - i%2*1000
+		ranges = append(ranges, fmt.Sprintf("%d-%d", at, at))
+	}
+	if w := f.do(http.MethodGet, target, "Range", "bytes="+strings.Join(ranges, ",")); w.Code != http.StatusOK || w.Body.String() != whole {
+		t.Errorf("status %d and %d bytes", w.Code, w.Body.Len())
+	}
+	if w := f.do(http.MethodGet, target, "Range", "bytes="+strings.Join(ranges[:maxRanges], ",")); w.Code != http.StatusPartialContent {
+		t.Errorf("a few ranges: status %d", w.Code)
+	}
+}
