@@ -213,11 +213,19 @@ func (c *copier) compress(path string, ended chan struct{}) {
 }
 
 func gzipFile(path string) (err error) {
-	in, err := os.Open(path)
+	// The directory is the child's: a pipe that it has put there must not be waited for, nor a link followed.
+	in, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	info, err := in.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err != nil {
+		return err
+	}
 	// A hidden name: no reader takes half a file for a log.
 	partial := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+gzipSuffix+".partial")
 	out, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

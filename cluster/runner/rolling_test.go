@@ -259,3 +259,31 @@ func TestPipeHeldByAnother(t *testing.T) {
 		}
 	}
 }
+
+// The directory of logs is the child's: a pipe that it puts in the place of a rolled file must not stop its compression, and
+// with it the copying, for ever; nor is a link followed.
+func TestPipeInPlaceOfARolledFile(t *testing.T) {
+	dir := t.TempDir()
+	fifo, link, other := filepath.Join(dir, "stdout--1"), filepath.Join(dir, "stdout--2"), filepath.Join(dir, "other")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(other, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, link} {
+		ended := make(chan error, 1)
+		go func() { ended <- gzipFile(path) }()
+		select {
+		case err := <-ended:
+			if err == nil || exists(path+gzipSuffix) {
+				t.Errorf("%s was compressed", path)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("the compression of %s hangs", path)
+		}
+	}
+}
