@@ -26,6 +26,13 @@ import (
 // DefaultMasterPatience is Config.MasterPatience of zero.
 const DefaultMasterPatience = 20 * time.Second
 
+// Connections that a worker takes, in all and of one address. Only masters have something to say to it, and descriptors that
+// strangers hold are missing for executors.
+const (
+	maxConns        = 1024
+	maxConnsPerHost = 128
+)
+
 // Config is what a Worker needs. Settings, Home, Environ and Log are required.
 type Config struct {
 	Settings *config.Worker
@@ -131,7 +138,7 @@ func New(cfg Config) (_ *Worker, err error) {
 		Self:   w.self,
 		Exists: func(name string) bool { return name == endpointWorker },
 		Log:    w.log.Named("rpc"),
-		Limits: sparkrpc.Limits{MaxTrustedFrame: s.MessageMaxBytes, GiveUp: 5 * time.Second},
+		Limits: sparkrpc.Limits{MaxTrustedFrame: s.MessageMaxBytes, GiveUp: 5 * time.Second, MaxConns: maxConns, MaxConnsPerHost: maxConnsPerHost},
 	}, &inbound{loop: w.loop})
 	return w, nil
 }

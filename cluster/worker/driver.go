@@ -61,6 +61,16 @@ func (c *Core) findDriver(id string) *driver {
 	return nil
 }
 
+// endOf gives the end of a driver that ended here not long ago, nil if there was none.
+func (c *Core) endOf(id string) *driverNews {
+	for _, n := range c.driverNews {
+		if n.msg.DriverID == id {
+			return n
+		}
+	}
+	return nil
+}
+
 // launchDriver handles LaunchDriver (B-140). It names no master, so its connection must be the active master's (G-23).
 func (c *Core) launchDriver(conn Conn, from *sparkmsg.Address, m *sparkmsg.LaunchDriver) {
 	if !c.obeys(conn, from, "LaunchDriver "+m.DriverID) {
@@ -72,6 +82,12 @@ func (c *Core) launchDriver(conn Conn, from *sparkmsg.Address, m *sparkmsg.Launc
 	}
 	if c.findDriver(m.DriverID) != nil {
 		c.log.Warn("a driver is launched that is here already; nothing is done", "driver_id", m.DriverID)
+		return
+	}
+	if n := c.endOf(m.DriverID); n != nil {
+		// Masters never give an id twice: this one was launched by a leader that died, and the next has not heard of its end.
+		c.log.Warn("a driver is launched that has run here and ended; its end is told again", "driver_id", m.DriverID, "state", n.msg.State)
+		c.sayDriverNews([]*driverNews{n})
 		return
 	}
 	if why := c.cannotRun(m); why != "" {
@@ -190,11 +206,9 @@ func (c *Core) killDriver(conn Conn, from *sparkmsg.Address, m *sparkmsg.KillDri
 		d.process.Kill()
 		return
 	}
-	for _, n := range c.driverNews {
-		if n.msg.DriverID == m.DriverID {
-			c.sayDriverNews([]*driverNews{n}) // the master has not heard of its end
-			return
-		}
+	if n := c.endOf(m.DriverID); n != nil {
+		c.sayDriverNews([]*driverNews{n}) // the master has not heard of its end
+		return
 	}
 	c.log.Error("Asked to kill unknown driver " + m.DriverID)
 }

@@ -136,3 +136,18 @@ func TestKillOfADriverThatHasEnded_G36(t *testing.T) {
 	b.OneWay(c, &masterA, &sparkmsg.KillDriver{DriverID: "driver-9"})
 	expect(t, "an unknown one", b.news(), "")
 }
+
+// A driver that has ended here is not run a second time by a leader that has not heard of its end: it hears it again.
+func TestEndedDriverIsNotRunAgain(t *testing.T) {
+	b, c := registered(t, nil)
+	b.launchDriver(c, "driver-1").over(DriverEnd{State: sparkmsg.DriverFinished})
+	b.news()
+	next := &fakeConn{id: 2, peer: masterB}
+	b.OneWay(next, &masterB, &sparkmsg.MasterChanged{Master: ref(masterB)})
+	b.news()
+	b.OneWay(next, &masterB, driverLaunch("driver-1"))
+	if len(b.procs) != 1 {
+		t.Fatal("the driver runs a second time")
+	}
+	expect(t, "the answer", b.news(), "driver-1 FINISHED to b")
+}

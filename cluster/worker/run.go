@@ -47,6 +47,9 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		return err
 	}
 	resources, err := w.discover(ctx)
+	if ctx.Err() != nil {
+		return nil // stopped during the start, which is in order
+	}
 	if err != nil {
 		return err
 	}
