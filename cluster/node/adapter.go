@@ -30,9 +30,10 @@ type adapter struct {
 	machine atomic.Pointer[fsm.Machine] // replaced by Restore
 	applied uint64                      // highest command applied since the last Restore; raft replays older ones when it is restarted in place
 
-	view   atomic.Pointer[fsm.View]
-	halted atomic.Bool
-	once   sync.Once
+	view    atomic.Pointer[fsm.View]
+	halted  atomic.Bool
+	refused atomic.Pointer[error]
+	once    sync.Once
 }
 
 var (
@@ -134,16 +135,35 @@ func (a *adapter) Restore(rc io.ReadCloser) error {
 		return errHalted
 	}
 	m, err := fsm.Restore(rc)
-	if err != nil {
-		return err
+	if err == nil && m.View().Level() > a.known {
+		err = &fsm.LevelError{Needed: m.View().Level(), Known: a.known}
 	}
-	if used := m.View().Level(); used > a.known {
-		return &fsm.LevelError{Needed: used, Known: a.known}
+	if err != nil {
+		a.refuse(err)
+		return err
 	}
 	a.machine.Store(m)
 	a.applied = 0
 	a.publish()
 	a.hooks.Restored()
+	return nil
+}
+
+// refuse halts when a snapshot is of a newer release: raft would try an older one, or ask for this one again.
+func (a *adapter) refuse(err error) {
+	var level *fsm.LevelError
+	if errors.As(err, &level) {
+		err = fmt.Errorf("the snapshot cannot be read: %w", err)
+		a.refused.Store(&err)
+		a.halt(err)
+	}
+}
+
+// refusal is why a snapshot was refused, nil when none was; raft's own error does not say.
+func (a *adapter) refusal() error {
+	if err := a.refused.Load(); err != nil {
+		return *err
+	}
 	return nil
 }
 

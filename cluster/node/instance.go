@@ -57,7 +57,7 @@ func (n *Node) startInstance() (*instance, error) {
 	}
 	in.raft, err = raft.NewRaft(conf, n.fsm, n.store.Logs(), n.store.Stable(), n.store.Snapshots(), in.trans)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start raft on %s: %w", n.cfg.DataDir, err), in.trans.Close())
+		return nil, errors.Join(fmt.Errorf("start raft on %s: %w", n.cfg.DataDir, err), n.fsm.refusal(), in.trans.Close())
 	}
 	n.lease.setVoters(raft.ServerID(n.nodeID), in.raft.GetConfiguration().Configuration())
 	go n.lead(in)

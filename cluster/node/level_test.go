@@ -197,14 +197,40 @@ func TestR10_OlderReleaseRefusesTheSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, known := range []fsm.Level{fsm.LevelFirst, fsm.LevelRestore} {
-		a, _ := offlineMachine(hclog.NewNullLogger())
+		a, fatal := offlineMachine(hclog.NewNullLogger())
 		a.known = known
 		err := a.Restore(nopCloser{bytes.NewReader(b.Bytes())})
 		var level *fsm.LevelError
 		if refused := errors.As(err, &level); refused != (known < fsm.LevelRestore) || (err != nil) != refused {
 			t.Errorf("level %d: %v", known, err)
 		}
+		if level = nil; errors.As(*fatal, &level) != (known < fsm.LevelRestore) {
+			t.Errorf("level %d: halted with %v", known, *fatal)
+		}
 	}
+}
+
+// An older release that starts on newer data does not begin with an older snapshot: it says which release it takes.
+func TestR10_OlderReleaseDoesNotStartOnNewerData(t *testing.T) {
+	t.Parallel()
+	c := startAll(t, 1, smallSnapshots)
+	c.levelIs(fsm.CommandLevel)
+	m := c.leader()
+	for range 2 {
+		c.propose()
+		if _, err := m.node.TakeSnapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.stop()
+	m.release(fsm.LevelFirst)
+	var level *fsm.LevelError
+	if err := m.tryStart(); !errors.As(err, &level) || !strings.Contains(err.Error(), "install the release that this master had before") {
+		t.Errorf("it starts, or fails with %v", err)
+	}
+	m.release(fsm.CommandLevel)
+	m.start()
+	c.propose()
 }
 
 type nopCloser struct{ *bytes.Reader }
