@@ -93,15 +93,6 @@ func (c *realMasters) runs(a *sparkpeer.App, want int) []int {
 	return ids
 }
 
-func (c *realMasters) stop(i int) {
-	c.t.Helper()
-	s := c.up[i]
-	c.up[i] = nil
-	if err := s.Stop(); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 // TestR09_RecoverSingle is the procedure for a lost majority: everything is refused until it is right, the running job goes
 // on with the same executors, and two empty masters make three voters again.
 func TestR09_RecoverSingle(t *testing.T) {

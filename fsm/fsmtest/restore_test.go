@@ -196,3 +196,58 @@ func promises(t *rapid.T, before, after fsm.View) {
 		return true
 	})
 }
+
+// TestARestoreThatIsNotCommitted: it changes nothing, and a new leader, or the next restore, drops it.
+func TestARestoreThatIsNotCommitted(t *testing.T) {
+	m := fsm.NewMachine()
+	index := uint64(0)
+	apply := func(cmd fsm.Command) error {
+		index++
+		return m.Apply(index, 1, cmd).Err
+	}
+	elected := fsm.LeaderElected{NodeID: "n", Reason: "r", Settings: fsm.DefaultSettings()}
+	must := func(cmd fsm.Command) {
+		t.Helper()
+		if err := apply(cmd); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(what string, cmd fsm.Command) {
+		t.Helper()
+		before := m.View().Digest()
+		if err := apply(cmd); err == nil {
+			t.Errorf("%s: not refused", what)
+		} else if !errors.Is(err, fsm.ErrInvalidCommand) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if m.View().Digest() != before {
+			t.Errorf("%s: the state has changed", what)
+		}
+	}
+	must(elected)
+	refused("a second chunk first", fsm.StageRestore{RestoreID: "a", Seq: 1, Data: []byte("x")})
+	refused("an empty chunk", fsm.StageRestore{RestoreID: "a", Data: nil})
+	refused("a large chunk", fsm.StageRestore{RestoreID: "a", Data: make([]byte, fsm.MaxStageBytes+1)})
+	refused("no id", fsm.StageRestore{Data: []byte("x")})
+	refused("nothing is staged", fsm.CommitRestore{RestoreID: "a"})
+	must(fsm.StageRestore{RestoreID: "a", Data: []byte("x")})
+	refused("another's chunk", fsm.StageRestore{RestoreID: "b", Seq: 1, Data: []byte("x")})
+	refused("a chunk too many", fsm.CommitRestore{RestoreID: "a", Chunks: 2})
+	refused("no snapshot", fsm.CommitRestore{RestoreID: "a", Chunks: 1})
+	must(fsm.StageRestore{RestoreID: "b", Data: []byte("y")})
+	refused("the one before", fsm.CommitRestore{RestoreID: "a", Chunks: 1})
+	must(elected)
+	refused("the one of the former leader", fsm.CommitRestore{RestoreID: "b", Chunks: 1})
+	twin := fsm.NewMachine()
+	for i := range uint64(2) {
+		if r := twin.Apply(i+1, 1, elected); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	if err := fsm.Check(m.View()); err != nil {
+		t.Error(err)
+	}
+	if m.View().Totals() != twin.View().Totals() || fsm.RecomputeDigest(m.View()) != m.View().Digest() {
+		t.Error("something of the restores has stayed")
+	}
+}
