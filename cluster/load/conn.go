@@ -122,7 +122,8 @@ func (c *conn) take(id int64) func([]byte, error) {
 	return f
 }
 
-// close closes the socket; the reader then ends and fails what was asked.
+// close closes the socket; the reader then ends and fails what was asked. It waits while the reader handles what it has
+// read: no lock that handling takes may be held.
 func (c *conn) close() {
 	// The error of a second close says nothing.
 	_ = c.nc.Close()

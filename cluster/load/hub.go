@@ -158,9 +158,10 @@ func (h *hub) failedTimes(kind string, n int) {
 // open notes a connection, so that leave finds it.
 func (h *hub) open(c *conn) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.conns[c] = struct{}{}
-	if h.gone {
+	gone := h.gone
+	h.mu.Unlock()
+	if gone {
 		c.close()
 	}
 }
@@ -342,7 +343,8 @@ func (p *peer) follow(c *conn, ref sparkmsg.EndpointRef) {
 	to := *ref.Address
 	p.master.Store(&to)
 	if old := p.current.Swap(c); old != nil && old != c {
-		old.close()
+		// Not here: this is c's reader, and old's may be closing c in the same moment.
+		p.h.wg.Go(old.close)
 	}
 	p.h.mu.Lock()
 	p.h.leader = to

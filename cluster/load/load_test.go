@@ -182,6 +182,46 @@ func TestAnInterruptedRunUnregistersItsApplications(t *testing.T) {
 	}
 }
 
+// What arrives while the peers leave is counted as it is handled: a connection that is being closed waits for that.
+func TestPeersLeaveUnderAFlood(t *testing.T) {
+	m := newFakeMaster(t, sparkmsg.FamilyE)
+	m.noLaunch = true
+	cfg := testConfig(m)
+	cfg.Apps, cfg.Phases = 0, []Phase{PhaseWorkers}
+	stop := make(chan struct{})
+	var flood sync.WaitGroup
+	cfg.After = func(Phase) error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		before := m.ep.Stats().FramesOut
+		for _, w := range m.workers {
+			flood.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						m.ep.Send(*w.Worker.Address, "Nobody", m.fam, &sparkmsg.MasterInStandby{})
+					}
+					if m.ep.Queued(*w.Worker.Address) > 100 {
+						time.Sleep(100 * time.Microsecond)
+					}
+				}
+			})
+		}
+		for m.ep.Stats().FramesOut < before+uint64(10*len(m.workers)) {
+			time.Sleep(time.Millisecond)
+		}
+		return nil
+	}
+	r, err := Run(context.Background(), cfg)
+	close(stop)
+	flood.Wait()
+	if err != nil || r.Errors["message to another endpoint"] == 0 {
+		t.Fatalf("error %v, errors %v", err, r.Errors)
+	}
+}
+
 // The masters read the Spark release off a worker's page and ask a driver for it.
 func TestWorkersAndDriversTellTheirRelease(t *testing.T) {
 	m := newFakeMaster(t, sparkmsg.FamilyE)

@@ -175,10 +175,11 @@ func (h *hub) leave() error {
 	}
 	h.mu.Lock()
 	h.gone = true
-	for c := range h.conns {
+	conns := slices.Collect(maps.Keys(h.conns))
+	h.mu.Unlock()
+	for _, c := range conns {
 		c.close()
 	}
-	h.mu.Unlock()
 	h.wg.Wait()
 	return err
 }
