@@ -21,7 +21,7 @@ type handler struct{ a *App }
 func (h handler) OneWay(c *sparkrpc.Conn, in sparkrpc.Inbound) {
 	a := h.a
 	if in.Endpoint == clientEndpoint {
-		h.fromMaster(c, in.Msg)
+		h.fromMaster(c, in)
 		return
 	}
 	a.mu.Lock()
@@ -40,13 +40,24 @@ func (h handler) OneWay(c *sparkrpc.Conn, in sparkrpc.Inbound) {
 	}
 }
 
-func (h handler) fromMaster(c *sparkrpc.Conn, msg sparkmsg.Message) {
+func (h handler) fromMaster(c *sparkrpc.Conn, in sparkrpc.Inbound) {
 	a := h.a
+	msg := in.Msg
 	switch m := msg.(type) {
 	case *sparkmsg.RegisteredApplication:
 		a.onRegistered(c, m)
+		return
 	case *sparkmsg.MasterChanged:
 		a.onMasterChanged(c, m)
+		return
+	}
+	if !a.leads(c, in.Sender) {
+		if quiet, ok := a.refused.allow(time.Now()); ok {
+			a.log.Warn("dropped what is not the leader's word", "message", msg.MessageName(), "sender", in.Sender, "remote", c.RemoteHost(), "not_shown", quiet)
+		}
+		return
+	}
+	switch m := msg.(type) {
 	case *sparkmsg.ApplicationRemoved:
 		a.onRemoved(m)
 	case *sparkmsg.ExecutorAdded:
@@ -61,6 +72,17 @@ func (h handler) fromMaster(c *sparkrpc.Conn, msg sparkmsg.Message) {
 	default:
 		a.log.Debug("dropped a message", "message", msg.MessageName(), "endpoint", clientEndpoint, "remote", c.RemoteHost())
 	}
+}
+
+// leads reports whether a message is of the master that has introduced itself last: a deposed one, or an executor, must not
+// end executors or the application.
+func (a *App) leads(c *sparkrpc.Conn, sender *frame.Address) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.master == (frame.Address{}) || a.conns[c.ID()] != nil {
+		return false
+	}
+	return c.ID() == a.masterConn || sender != nil && *sender == a.master
 }
 
 var errUnsupported = errors.New("unsupported message")

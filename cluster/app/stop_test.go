@@ -245,3 +245,33 @@ func TestGarbageFromExecutors(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// What a deposed master or an executor says of executors and of the application's end is not believed.
+func TestOnlyTheLeaderIsBelieved(t *testing.T) {
+	old, leader := newMaster(t, sparkmsg.FamilyE), newMaster(t, sparkmsg.FamilyE)
+	a := startApp(t, nil, old)
+	leader.push(a, &sparkmsg.MasterChanged{Master: leader.ref()})
+	eventually(t, "the leader is followed", func() bool { m, _ := a.Master(); return m == leader.addr.String() })
+	leader.grant(a, 0, "127.0.0.1:1")
+	x := dialExecutor(t, a)
+	waitExecutors(t, a, passed(1, StepGranted))
+	if err := x.register(a, 0); err != nil {
+		t.Fatal(err)
+	}
+	x.send("AppClient", &sparkmsg.ApplicationRemoved{Message: "executor"})
+	old.end(a, 0, sparkmsg.ExecutorFailed, 1)
+	old.push(a, &sparkmsg.ApplicationRemoved{Message: "deposed"})
+	leader.grant(a, 1, "127.0.0.1:1")
+	waitExecutors(t, a, func(l []Executor) bool { return len(l) == 2 })
+	if err := x.beat(0); err != nil { // behind what it has said before
+		t.Error(err)
+	}
+	// The deposed master's connection is served by now: it is asked behind its messages.
+	old.push(a, &sparkmsg.MasterChanged{Master: old.ref()})
+	eventually(t, "the old one introduces itself", func() bool { m, _ := a.Master(); return m != leader.addr.String() })
+	if l := a.Driver().Executors(); len(l) != 2 || !l[0].Ended.IsZero() || a.Err() != nil {
+		t.Errorf("%+v, %v", l, a.Err())
+	}
+	old.end(a, 1, sparkmsg.ExecutorFailed, 1)
+	waitExecutors(t, a, func(l []Executor) bool { return len(l) == 2 && !l[1].Ended.IsZero() })
+}
