@@ -11,6 +11,7 @@ import (
 
 	"raftmaster/cluster/config"
 	"raftmaster/transport/frame"
+	"raftmaster/transport/sparkmsg"
 )
 
 // A stop while the resources are being found is a stop in order, not a worker that cannot go on.
@@ -80,5 +81,28 @@ func TestIDsThatArePaths(t *testing.T) {
 		if e.Name() != ".raftmaster-worker" && e.Name() != strings.Repeat("é", 127) {
 			t.Errorf("%s was made", e.Name())
 		}
+	}
+}
+
+// Executors that cannot be started leave no directories behind, however many a master launches.
+func TestFailedStartsLeaveNoDirectories(t *testing.T) {
+	m := newFakeMaster(t, accepting)
+	s := settings(t, []frame.Address{m.addr}, 8)
+	java := fakeJava(t, "exit 0")
+	w := startWorker(t, s, java, nil)
+	eventually(t, "registration", func() bool { return w.Status().Connected })
+	if err := os.Remove(filepath.Join(java, "bin", "java")); err != nil {
+		t.Fatal(err)
+	}
+	const launches = 50
+	for i := range int32(launches) {
+		l := testExecutor(m, "app", i)
+		l.Resources = []sparkmsg.ResourceInformation{{Name: "gpu", Addresses: []string{"0"}}}
+		m.send(w, l)
+	}
+	eventually(t, "all have failed", func() bool { return len(w.Status().FinishedExecutors) == launches })
+	entries, err := os.ReadDir(filepath.Join(s.WorkDir, "app"))
+	if err != nil || len(entries) != 0 {
+		t.Errorf("%d directories are left, %v", len(entries), err)
 	}
 }

@@ -196,7 +196,7 @@ func (p *processes) interrupted(l *ExecutorLaunch) string {
 }
 
 // startExecutor makes the directories, assembles the command and starts it.
-func (p *processes) startExecutor(ctx context.Context, l *ExecutorLaunch) (*runner.Process, error) {
+func (p *processes) startExecutor(ctx context.Context, l *ExecutorLaunch) (proc *runner.Process, err error) {
 	if err := p.slot(ctx); err != nil {
 		return nil, err
 	}
@@ -209,12 +209,20 @@ func (p *processes) startExecutor(ctx context.Context, l *ExecutorLaunch) (*runn
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return nil, fmt.Errorf("failed to create directory %s: %w", dir, err)
 	}
+	file := ""
+	defer func() {
+		if err != nil { // a master that tries again and again must not fill the directory
+			if file != "" {
+				_ = os.Remove(file)
+			}
+			_ = os.Remove(dir) // fails, rightly, when another instance has written there
+		}
+	}()
 	locals, err := p.local.Create(l.AppID)
 	if err != nil {
 		return nil, err
 	}
-	file, err := launcher.WriteResourcesFile(dir, launcher.ComponentExecutor, l.Resources)
-	if err != nil {
+	if file, err = launcher.WriteResourcesFile(dir, launcher.ComponentExecutor, l.Resources); err != nil {
 		return nil, err
 	}
 	cmd, err := assemble.Executor(launcher.ExecutorSpec{AppID: l.AppID, ExecutorID: l.ExecutorID, Cores: l.Cores, MemoryMB: l.MemoryMB,
@@ -225,7 +233,7 @@ func (p *processes) startExecutor(ctx context.Context, l *ExecutorLaunch) (*runn
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	proc, err := p.runner.Start(specOf(fmt.Sprintf("%s/%d", l.AppID, l.ExecutorID), cmd, true, p.rolling))
+	proc, err = p.runner.Start(specOf(fmt.Sprintf("%s/%d", l.AppID, l.ExecutorID), cmd, true, p.rolling))
 	if err != nil {
 		return nil, launcher.StartError(cmd, err)
 	}
