@@ -310,7 +310,7 @@ func (b *Backend) votes(ns NodeStatus) webui.Votes {
 func changeFailed(what string, err error) error {
 	code := webui.CodeInternal
 	switch {
-	case errors.Is(err, node.ErrUnsafe):
+	case errors.Is(err, node.ErrUnsafe), errors.Is(err, node.ErrLevel):
 		code = webui.CodeRefused
 	case errors.Is(err, node.ErrUnknownPeer):
 		code = webui.CodeNotFound

@@ -64,6 +64,7 @@ func (n *Node) announce(in *instance, term uint64) {
 	n.log.Info("leading", "term", term, "node_id", n.nodeID)
 	n.cfg.OnEvent(Event{Kind: "leader", NodeID: n.nodeID, Term: term, Detail: "elected"})
 	n.hooks.Elected(term)
+	n.spawn(n.raiseLevel)
 }
 
 // barrier waits, aside, until everything committed so far is applied here. A barrier that raft refuses because of

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"raftmaster/fsm"
 	"raftmaster/transport/raftnet"
 )
 
@@ -42,7 +43,7 @@ func TestF8_ATermFarAheadIsRefused(t *testing.T) {
 	c := startAll(t, 1, nil)
 	m := c.members[0]
 	in := m.node.inst.Load()
-	hello := raftnet.Hello{ClusterID: m.node.ClusterID(), NodeID: "outsider", BootID: "b", Address: m.addr, Cluster: c.list}
+	hello := raftnet.Hello{Level: uint8(fsm.CommandLevel), ClusterID: m.node.ClusterID(), NodeID: "outsider", BootID: "b", Address: m.addr, Cluster: c.list}
 	trans := speakRaft(t, hello)
 	id, addr := raft.ServerID(m.node.NodeID()), raft.ServerAddress(m.addr)
 	before := in.raft.CurrentTerm()
@@ -105,7 +106,7 @@ func TestF8_AFreshNodeJoinsOnlyAtTheConfirmedWordOfItsList(t *testing.T) {
 	c := newCluster(t, 3)
 	m, silent, there := c.members[0], c.list[1], c.list[2]
 	m.start()
-	real := raftnet.Hello{ClusterID: "cluster", NodeID: "leader", BootID: "b", Address: there, Cluster: c.list}
+	real := raftnet.Hello{Level: uint8(fsm.CommandLevel), ClusterID: "cluster", NodeID: "leader", BootID: "b", Address: there, Cluster: c.list}
 	impostor(t, there, real)
 	for name, h := range map[string]raftnet.Hello{
 		"not in the list":   {ClusterID: "cluster", NodeID: "leader", Address: "127.0.0.1:1"},
@@ -145,7 +146,7 @@ func TestF8_WhoClaimsNoAddressOfTheClusterIsRefused(t *testing.T) {
 	c := startAll(t, 1, nil)
 	m := c.members[0]
 	dial := func(kind raftnet.Kind, nodeID, address string) error {
-		h := raftnet.Hello{Kind: kind, ClusterID: m.node.ClusterID(), NodeID: nodeID, BootID: "b", Address: address, Cluster: c.list}
+		h := raftnet.Hello{Level: uint8(fsm.CommandLevel), Kind: kind, ClusterID: m.node.ClusterID(), NodeID: nodeID, BootID: "b", Address: address, Cluster: c.list}
 		conn, _, err := raftnet.Dial(context.Background(), m.addr, h, raftnet.Faults{})
 		if conn != nil {
 			conn.Close()

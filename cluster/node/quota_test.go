@@ -6,6 +6,7 @@ import (
 	"net"
 	"testing"
 
+	"raftmaster/fsm"
 	"raftmaster/transport/raftnet"
 )
 
@@ -88,7 +89,7 @@ func TestF4_ConnectionsAfterTheHandshakeAreBounded(t *testing.T) {
 	c := startAll(t, 1, nil)
 	m := c.members[0]
 	flood := func(kind raftnet.Kind, count int) {
-		hello := raftnet.Hello{Kind: kind, ClusterID: m.node.ClusterID(), NodeID: "flood", BootID: "b", Address: m.addr, Cluster: c.list}
+		hello := raftnet.Hello{Level: uint8(fsm.CommandLevel), Kind: kind, ClusterID: m.node.ClusterID(), NodeID: "flood", BootID: "b", Address: m.addr, Cluster: c.list}
 		for i := range count {
 			conn, _, err := raftnet.Dial(context.Background(), m.addr, hello, raftnet.Faults{})
 			if err != nil {

@@ -37,6 +37,7 @@ func (n *Node) RestoreSnapshot(ctx context.Context, state []byte, ofCluster stri
 	if len(state) > fsm.MaxRestoreBytes {
 		return none, fmt.Errorf("%w: the snapshot has more than %d bytes", ErrUnsafe, fsm.MaxRestoreBytes)
 	}
+	n.raiseLevel() // a cluster that has just been upgraded may be about to
 	if _, err := n.PlanRestore(state, ofCluster, otherCluster); err != nil {
 		return none, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"raftmaster/fsm"
 	"raftmaster/transport/certtest"
 	"raftmaster/transport/raftnet"
 )
@@ -203,7 +204,7 @@ func TestAFreshMasterIsNotTalkedIntoAClusterByAStranger(t *testing.T) {
 	m.edit = secure(ca)
 	m.start()
 	for _, s := range strangers(t, ca) {
-		h := raftnet.Hello{Kind: raftnet.KindRaft, ClusterID: "forged", NodeID: "leader", BootID: "b", Address: c.list[1], Cluster: c.list, Target: m.node.NodeID()}
+		h := raftnet.Hello{Level: uint8(fsm.CommandLevel), Kind: raftnet.KindRaft, ClusterID: "forged", NodeID: "leader", BootID: "b", Address: c.list[1], Cluster: c.list, Target: m.node.NodeID()}
 		conn, _, err := s.dial(context.Background(), m.addr, h)
 		if err == nil {
 			conn.Close()
@@ -298,7 +299,7 @@ func TestAMasterThatMovesIsLetInByItsName(t *testing.T) {
 	for name, good := range map[string]bool{"masters": true, "127.0.0.1": false} {
 		s := proof(ca, ca.Issue(nil, name), "")
 		s.Name = "masters"
-		conn, _, err := raftnet.DialSecure(ctx, m.addr, raftnet.Hello{Kind: raftnet.KindWatch, ClusterID: m.node.ClusterID(), NodeID: "learner", BootID: "b",
+		conn, _, err := raftnet.DialSecure(ctx, m.addr, raftnet.Hello{Level: uint8(fsm.CommandLevel), Kind: raftnet.KindWatch, ClusterID: m.node.ClusterID(), NodeID: "learner", BootID: "b",
 			Address: "127.0.0.1:3", Cluster: c.list}, raftnet.Faults{}, s)
 		if (err == nil) != good {
 			t.Errorf("a certificate for %s: %v", name, err)

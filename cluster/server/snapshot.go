@@ -148,7 +148,7 @@ func restoreFailed(err error) error {
 		code = webui.CodeBadRequest
 	case errors.Is(err, fsm.ErrOtherSnapshot):
 		return &webui.Error{Code: webui.CodeRefused, Message: err.Error() + "; nothing was changed: give the other cluster's endpoints, or --force-other-cluster"}
-	case errors.Is(err, backup.ErrNewer), errors.Is(err, fsm.ErrInvalidCommand), errors.Is(err, node.ErrUnsafe), errors.Is(err, node.ErrBusy):
+	case errors.Is(err, backup.ErrNewer), errors.Is(err, fsm.ErrInvalidCommand), errors.Is(err, node.ErrUnsafe), errors.Is(err, node.ErrLevel), errors.Is(err, node.ErrBusy):
 		code = webui.CodeRefused
 	case errors.Is(err, node.ErrUnknownOutcome):
 		return &webui.Error{Code: webui.CodeTimeout, Message: err.Error() + "; it may have been restored, or be restored yet: look with raftctl events"}
