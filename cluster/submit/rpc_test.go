@@ -363,3 +363,27 @@ func (s *script) Status(context.Context, string) (Status, error) {
 	}
 	return step()
 }
+
+// loop is a master whose driver is its own successor.
+type loop struct {
+	Client
+	asked int
+	stop  func()
+}
+
+func (l *loop) Status(_ context.Context, id string) (Status, error) {
+	if l.asked++; l.asked == 1000 {
+		l.stop()
+	}
+	return Status{ID: id, Found: true, State: StateRelaunching, Message: "Relaunched as driver-2."}, nil
+}
+
+// TestWaitDoesNotSpin: drivers that are each other's successors are asked about with pauses.
+func TestWaitDoesNotSpin(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	l := &loop{stop: cancel}
+	if _, err := Wait(ctx, l, "driver-1", WaitOptions{Poll: time.Hour}); err == nil || l.asked > maxHops {
+		t.Errorf("%v after %d questions", err, l.asked)
+	}
+}

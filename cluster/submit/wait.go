@@ -20,6 +20,9 @@ type WaitOptions struct {
 	Missing time.Duration
 }
 
+// maxHops is how many successors are looked at without a pause.
+const maxHops = 16
+
 // ErrNotFound says that the leader does not know a driver.
 var ErrNotFound = errors.New("submit: the leader does not know this driver")
 
@@ -37,7 +40,7 @@ func Wait(ctx context.Context, c Client, id string, opts WaitOptions) (Status, e
 		opts.Missing = 10 * time.Second
 	}
 	w := waiter{opts: opts}
-	for {
+	for hops := 1; ; {
 		s, err := c.Status(ctx, id)
 		if ctx.Err() != nil {
 			return w.last, ctx.Err()
@@ -48,7 +51,10 @@ func Wait(ctx context.Context, c Client, id string, opts WaitOptions) (Status, e
 		}
 		if next := relaunched.FindStringSubmatch(s.Message); s.State == StateRelaunching && next != nil {
 			id = next[1]
-			continue
+			// A chain is followed at once, but a master whose drivers are each other's successors is not asked without a pause.
+			if hops++; hops%maxHops != 0 {
+				continue
+			}
 		}
 		if s.Final() {
 			return w.last, nil
