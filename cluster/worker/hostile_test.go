@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -33,6 +34,13 @@ func TestConnectionsOfStrangersAreBounded(t *testing.T) {
 	w := startWorker(t, settings(t, []frame.Address{m.addr}, 1), fakeJava(t, "exit 0"), nil)
 	eventually(t, "registration", func() bool { return w.Status().Connected })
 	flooder := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(newHost())}, Timeout: 5 * time.Second}
+	// Whoever has said something may stay.
+	head := frame.BeginRequest(nil, frame.RPCRequest, 1, frame.Request{Receiver: &frame.Address{Host: w.Address().Host, Port: w.Address().Port}, Endpoint: endpointVerifier})
+	greeting, err := sparkmsg.Append(head, &sparkmsg.CheckExistence{Name: endpointWorker}, sparkmsg.FamilyB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame.EndRequest(greeting, 0)
 	closed := make(chan struct{}, 2*maxConnsPerHost)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -42,8 +50,9 @@ func TestConnectionsOfStrangersAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer nc.Close()
+		_, _ = nc.Write(greeting) // one that is closed already may refuse it
 		go func() {
-			_, _ = nc.Read(make([]byte, 1)) // ends when either side closes
+			_, _ = io.Copy(io.Discard, nc) // ends when either side closes
 			closed <- struct{}{}
 		}()
 	}
@@ -53,6 +62,9 @@ func TestConnectionsOfStrangersAreBounded(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatalf("%d of %d connections were closed", i, 2*maxConnsPerHost)
 		}
+	}
+	if n := len(closed); n != 0 {
+		t.Errorf("%d more than the share were closed", n)
 	}
 	m.send(w, testExecutor(m, "app", 0))
 	eventually(t, "the launch is heard", func() bool { s := w.Status(); return len(s.Executors)+len(s.FinishedExecutors) == 1 })
