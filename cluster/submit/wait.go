@@ -55,8 +55,7 @@ func Wait(ctx context.Context, c Client, id string, opts WaitOptions) (Status, e
 			if hops++; hops%maxHops != 0 {
 				continue
 			}
-		}
-		if s.Final() {
+		} else if s.Final() {
 			return w.last, nil
 		}
 		select {
