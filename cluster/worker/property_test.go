@@ -15,9 +15,8 @@ import (
 // disorder drives a Core through whatever masters, processes and the network can do to it.
 type disorder struct {
 	*bench
-	r     *rapid.T
-	conns uint64
-	live  []*fakeProcess
+	r    *rapid.T
+	live []*fakeProcess
 }
 
 // step is one event.
