@@ -24,9 +24,9 @@ type Flags struct {
 	LogJSON         *bool
 	AdminTokenFile  *string
 	// Security are the flags of SecuritySettings that were given, by name.
-	Security map[string]string
-	EnableDrills    bool
-	Snapshots       SnapshotFlags
+	Security     map[string]string
+	EnableDrills bool
+	Snapshots    SnapshotFlags
 }
 
 // refuseEmpty refuses flags that were given without a value. Mostly a shell variable is not set, and to go on as if the

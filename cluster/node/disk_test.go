@@ -79,7 +79,9 @@ func (u *unwell) index(m *member) int {
 func (u *unwell) comesBack(t *testing.T, m *member) {
 	t.Helper()
 	eventually(t, "the end of the alarm", func() bool { return !m.alarmed("cannot be written") })
-	eventually(t, "the event of its end", func() bool { return u.events[u.index(m)].has("storage: " + m.addr + ": the raft log can be written again") })
+	eventually(t, "the event of its end", func() bool {
+		return u.events[u.index(m)].has("storage: " + m.addr + ": the raft log can be written again")
+	})
 	u.propose()
 	u.converge()
 	for _, other := range u.members {
@@ -109,7 +111,9 @@ func TestWritesThatFailUnderLeaderAndFollower(t *testing.T) {
 			eventually(t, "another leader", func() bool { return u.leader() != l })
 			u.propose()
 			eventually(t, "the alarm", func() bool { return l.alarmed("the raft log cannot be written") && l.alarmed(fault.Error()) })
-			eventually(t, "the event", func() bool { return u.events[u.index(l)].has("storage: " + l.addr + ": the raft log cannot be written") })
+			eventually(t, "the event", func() bool {
+				return u.events[u.index(l)].has("storage: " + l.addr + ": the raft log cannot be written")
+			})
 			now := u.leader()
 			eventually(t, "the others know", func() bool {
 				for _, p := range now.node.Status().Peers {

@@ -48,7 +48,7 @@ func (n *Node) startInstance() (*instance, error) {
 			return n.store.Health() // a node that cannot write its log must not lead
 		},
 		MayLead: func() error { return n.store.Hung() },
-		Now: n.cfg.BootTime, Timeout: max(4*n.cfg.FailoverTimeout, minRPCTimeout), OrderLife: n.cfg.FailoverTimeout, Faults: n.cfg.Net,
+		Now:     n.cfg.BootTime, Timeout: max(4*n.cfg.FailoverTimeout, minRPCTimeout), OrderLife: n.cfg.FailoverTimeout, Faults: n.cfg.Net,
 		Logger: n.cfg.Logger.Named("raft-net"),
 	})
 	conf := n.raftConfig(in.notify)

@@ -302,7 +302,9 @@ func TestAFaultEndsWhenItsDrillIsGone(t *testing.T) {
 		})
 	}
 	events, _ := c.masters[0].server().ring.Since(0, 1000)
-	if !slices.ContainsFunc(events, func(e webui.Event) bool { return e.Kind == "drill" && strings.Contains(e.Message, "by test from local (127.") }) {
+	if !slices.ContainsFunc(events, func(e webui.Event) bool {
+		return e.Kind == "drill" && strings.Contains(e.Message, "by test from local (127.")
+	}) {
 		t.Errorf("no event says who drilled: %+v", events)
 	}
 }

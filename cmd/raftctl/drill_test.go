@@ -41,7 +41,9 @@ func (d *fakeDrills) status() webui.DrillStatus {
 	return st
 }
 
-func (d *fakeDrills) DrillState() webui.DrillState { return webui.DrillState{StateIndex: 40, StateDigest: "d1"} }
+func (d *fakeDrills) DrillState() webui.DrillState {
+	return webui.DrillState{StateIndex: 40, StateDigest: "d1"}
+}
 func (d *fakeDrills) DrillLog(after uint64, _ int) webui.DrillLog {
 	return webui.DrillLog{From: after, To: 40}
 }
