@@ -221,16 +221,27 @@ func (s *Store) full() error {
 	return fmt.Errorf("%w: %s: %w: %d KiB are free and %d are needed", ErrStorage, s.dir, syscall.ENOSPC, free>>10, need>>10)
 }
 
-// FreeBytes is what a file system has left for this process.
+// FreeUnbounded stands for the free space of a file system that counts none: ramfs, a tmpfs without a size, and some of FUSE.
+// They give 0 for everything. A write there fails when it fails.
+const FreeUnbounded int64 = 1 << 60
+
+// FreeBytes is what a file system has left for this process, in bytes; FreeUnbounded when it does not say.
 func FreeBytes(dir string) (int64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return 0, err
 	}
-	if os.Geteuid() == 0 {
-		return int64(fs.Bfree) * fs.Bsize, nil // the reserve for root as well
+	return freeOf(&fs, os.Geteuid() == 0), nil
+}
+
+func freeOf(fs *syscall.Statfs_t, root bool) int64 {
+	if fs.Blocks == 0 {
+		return FreeUnbounded
 	}
-	return int64(fs.Bavail) * fs.Bsize, nil
+	if root {
+		return int64(fs.Bfree) * fs.Bsize // the reserve for root as well
+	}
+	return int64(fs.Bavail) * fs.Bsize
 }
 
 // place is an open file and what it was at the opening.

@@ -181,3 +181,22 @@ func TestAFullFileSystemIsNoticedBeforeAWriteFails(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A file system without a size says 0 of everything; a full one has blocks.
+func TestAFileSystemWithoutASizeIsNotFull(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fs   syscall.Statfs_t
+		root bool
+		want int64
+	}{
+		"ramfs":         {syscall.Statfs_t{Bsize: 4096}, false, FreeUnbounded},
+		"ramfs as root": {syscall.Statfs_t{Bsize: 4096}, true, FreeUnbounded},
+		"full":          {syscall.Statfs_t{Bsize: 4096, Blocks: 100, Bfree: 5}, false, 0},
+		"reserve":       {syscall.Statfs_t{Bsize: 4096, Blocks: 100, Bfree: 5}, true, 5 * 4096},
+		"some":          {syscall.Statfs_t{Bsize: 4096, Blocks: 100, Bfree: 5, Bavail: 3}, false, 3 * 4096},
+	} {
+		if got := freeOf(&tc.fs, tc.root); got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
+	}
+}

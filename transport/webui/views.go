@@ -55,7 +55,7 @@ type Status struct {
 	// DataDir is the data directory, LogEntries how many entries its log has.
 	DataDir    string `json:"data_dir"`
 	LogEntries uint64 `json:"log_entries"`
-	// Sizes on disk, and what is left on the file system of the data directory.
+	// Sizes on disk, and what is left on the file system of the data directory: 1 EiB when it has no size.
 	LogBytes      int64 `json:"log_bytes"`
 	SnapshotBytes int64 `json:"snapshot_bytes"`
 	// UncoveredBytes are those of the log entries behind the last snapshot.
