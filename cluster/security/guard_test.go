@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -310,5 +311,27 @@ func TestACertificateForAnotherHostIsNoted(t *testing.T) {
 	}
 	if g.Tokens() != nil || g.REST() != nil {
 		t.Error("what is not configured is there")
+	}
+}
+
+// A certificate that was put there before it is good is taken into use once it is, without another touch.
+func TestACertificateThatIsNotGoodYetIsUsedLater(t *testing.T) {
+	ca, dir := certtest.New(t, "ca"), t.TempDir()
+	first, start := ca.Issue(nil, "127.0.0.1"), time.Now().Add(2*time.Hour)
+	later := ca.Issue(func(c *x509.Certificate) { c.NotBefore, c.NotAfter = start, start.Add(90*24*time.Hour) }, "127.0.0.1")
+	cfg := base()
+	cfg.WebTLS.Cert, cfg.WebTLS.Key, _ = ca.Write(dir, first)
+	var late atomic.Int64
+	g, log, events := running(t, cfg, func() time.Time { return time.Now().Add(time.Duration(late.Load())) })
+	ca.Write(dir, later)
+	eventually(t, "the alarm", func() bool { return len(g.Alarms()) == 1 && strings.Contains(g.Alarms()[0], "the clock of this machine") })
+	if g.web.get().cert.Leaf.SerialNumber.Cmp(first.TLS.Leaf.SerialNumber) != 0 {
+		t.Error("it is in use before it is good")
+	}
+	late.Store(int64(3 * time.Hour))
+	eventually(t, "it is in use", func() bool { return g.web.get().cert.Leaf.SerialNumber.Cmp(later.TLS.Leaf.SerialNumber) == 0 })
+	eventually(t, "the end of the alarm", func() bool { return len(g.Alarms()) == 0 })
+	if n := strings.Count(log.String(), "cannot be used"); n != 1 || len(events()) > 2 {
+		t.Errorf("%d lines about it, events %q", n, events())
 	}
 }

@@ -104,26 +104,30 @@ const (
 )
 
 // poll looks at the files. They are judged once two looks in a row have found the same, because several files are not
-// replaced at one moment.
+// replaced at one moment. What was refused is judged again at each look: a certificate that is not good yet will be.
 func (l *live[T]) poll() (outcome, error) {
 	contents, digest, err := l.contents()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	again := digest == l.tried
 	switch {
-	case digest == l.tried:
+	case again && (l.problem == "" || err != nil):
 		l.seen = digest
 		return unchanged, nil
-	case digest != l.seen:
+	case digest != l.seen && !again:
 		l.seen = digest
 		return unchanged, nil
 	}
-	l.tried = digest
+	l.seen, l.tried = digest, digest
 	var v *T
 	if err == nil {
 		v, err = l.parse(contents)
 	}
 	if err != nil {
 		l.problem = fmt.Sprintf("%s cannot be replaced, the old goes on: %v", l.what, err)
+		if again {
+			return unchanged, nil // it was said
+		}
 		return refused, err
 	}
 	l.problem = ""
