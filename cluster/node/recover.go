@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -49,6 +46,8 @@ type RecoverReport struct {
 	Drivers              int // unfinished drivers there
 	Backup               string
 	Reachable, NotAnswer []string // addresses of old members
+
+	voters []string // node ids of the old voters
 }
 
 // recoverDial bounds the question to one old member.
@@ -62,7 +61,7 @@ func Recover(ctx context.Context, o RecoverOptions) (report RecoverReport, err e
 	if err != nil {
 		return report, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = errors.Join(err, store.Close(), giveBack(o.DataDir, o.DataDir)) }()
 	id := store.Identity()
 	report.NodeID, report.ClusterID = id.NodeID, id.ClusterID
 	_, trans := raft.NewInmemTransport("")
@@ -77,9 +76,8 @@ func Recover(ctx context.Context, o RecoverOptions) (report RecoverReport, err e
 	if err := refuseReachableLeader(ctx, o, store, &report); err != nil || o.DryRun {
 		return report, err
 	}
-	report.Backup = strings.TrimRight(o.DataDir, "/") + ".before-recover-" + time.Now().UTC().Format("20060102T150405")
-	if err := copyTree(o.DataDir, report.Backup); err != nil {
-		return report, fmt.Errorf("copy the data directory to %s: %w", report.Backup, err)
+	if report.Backup, err = backUp(o.DataDir, time.Now()); err != nil {
+		return report, err
 	}
 	var c raft.Configuration
 	for _, m := range report.After {
@@ -108,6 +106,9 @@ func inspectForRecovery(store *raftstore.Store, conf *raft.Config, trans raft.Tr
 	}
 	for _, s := range c.Servers {
 		report.Before = append(report.Before, Member{NodeID: string(s.ID), Address: string(s.Address)})
+		if s.Suffrage == raft.Voter {
+			report.voters = append(report.voters, string(s.ID))
+		}
 	}
 	if len(report.Before) == 0 {
 		return fmt.Errorf("%w: %s has no configuration: this master was never part of a cluster", ErrUnsafe, store.Dir())
@@ -159,9 +160,11 @@ func newMembers(o RecoverOptions, report RecoverReport) ([]Member, error) {
 	return []Member{self}, nil
 }
 
-// refuseReachableLeader asks the old members, under the addresses old and new, whether they know a leader.
+// refuseReachableLeader asks the old members, under the addresses old and new, whether they know a leader. It refuses as well
+// when those that answer are a majority together with this one: they elect a leader at any moment, beside the new cluster.
 func refuseReachableLeader(ctx context.Context, o RecoverOptions, store *raftstore.Store, report *RecoverReport) error {
 	seen := make(map[string]bool)
+	var there []string // voters that answered
 	self := o.Address
 	for _, m := range report.Before {
 		if m.NodeID == report.NodeID && self == "" {
@@ -185,6 +188,17 @@ func refuseReachableLeader(ctx context.Context, o RecoverOptions, store *raftsto
 		if theirs.LeaderID != "" && !o.Force {
 			return fmt.Errorf("%w: %s (node %s) knows a leader, %s: the cluster is alive; start this master instead", ErrUnsafe, m.Address, theirs.NodeID, theirs.LeaderID)
 		}
+		if slices.Contains(report.voters, theirs.NodeID) && !slices.Contains(there, theirs.NodeID) {
+			there = append(there, theirs.NodeID)
+		}
+	}
+	alive := len(there)
+	if slices.Contains(report.voters, report.NodeID) {
+		alive++
+	}
+	if len(there) > 0 && alive > len(report.voters)/2 && !o.Force {
+		return fmt.Errorf("%w: %s answered, and with this master %d of %d voters are there, a majority: they elect a leader when this master is started; start it instead",
+			ErrUnsafe, strings.Join(report.Reachable, ", "), alive, len(report.voters))
 	}
 	return nil
 }
@@ -208,28 +222,6 @@ func askOldMember(ctx context.Context, o RecoverOptions, self string, store *raf
 	return theirs, c.Close()
 }
 
-// copyTree copies a data directory, whose lock the caller holds.
-func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, rel)
-		if e.IsDir() {
-			return os.MkdirAll(target, 0o700)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(target, data, 0o600)
-	})
-}
-
 // LogEntry is one entry of a stopped master's log, for people.
 type LogEntry struct {
 	Index, Term uint64
@@ -249,7 +241,7 @@ func DumpLog(dataDir string, from, to uint64, log hclog.Logger, each func(LogEnt
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = errors.Join(err, store.Close(), giveBack(dataDir, dataDir)) }()
 	first, last, err := store.Bounds()
 	if err != nil {
 		return storageError("read the log", err)
