@@ -405,7 +405,7 @@ func (d *drills) begin(req webui.DrillFaultRequest, peers []string) (webui.Drill
 	return out, nil
 }
 
-// apply does what a fault is, and gives what takes it back.
+// apply does what a fault is, and gives what takes it back. The caller of both holds mu.
 func (d *drills) apply(req webui.DrillFaultRequest, peers []string, late, duration time.Duration) (undo func(), err error) {
 	switch req.Kind {
 	case webui.DrillExit:
@@ -414,8 +414,16 @@ func (d *drills) apply(req webui.DrillFaultRequest, peers []string, late, durati
 		return d.later(late, func() { d.fail(fmt.Errorf("restart: %w", ErrDrill)) }), nil
 	case webui.DrillPause:
 		if d.inProcess {
-			stop := d.later(late, func() { d.freeze.Shut(); d.valve.Shut() })
-			return func() { stop(); d.valve.Open(); d.freeze.Open() }, nil
+			over := false // guarded by mu: what is about to begin must not begin after the end
+			stop := d.later(late, func() {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				if !over {
+					d.freeze.Shut()
+					d.valve.Shut()
+				}
+			})
+			return func() { over = true; stop(); d.valve.Open(); d.freeze.Open() }, nil
 		}
 		return d.stopProcess(late, duration)
 	case webui.DrillPartition:

@@ -102,18 +102,19 @@ func (d *drills) stopProcess(late, duration time.Duration) (cancel func(), err e
 		wake()
 		return nil, err
 	}
-	return func() { stop(); wake() }, nil
+	return func() { stop(); wake() }, nil // in this order: as long as one may still stop us, the other must be there to wake us
 }
 
-// helper starts one helper. The returned function ends it; this process runs when it is called, so that it is not
-// stopped.
+// helper starts one helper. The returned function ends it and waits until it is gone: until then it may still do its work.
 func (d *drills) helper(self, role string, late, duration time.Duration) (end func(), err error) {
 	cmd := exec.Command(self, PauseHelper, role, strconv.Itoa(d.proc.pid), strconv.FormatInt(late.Milliseconds(), 10), strconv.FormatInt(duration.Milliseconds(), 10))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a signal to our group is not meant for it
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+	gone := make(chan struct{})
 	d.wg.Go(func() {
+		defer close(gone)
 		if err := cmd.Wait(); err != nil {
 			d.log.Debug("the helper of a pause ended", "role", role, "error", err)
 		}
@@ -121,7 +122,9 @@ func (d *drills) helper(self, role string, late, duration time.Duration) (end fu
 	return func() {
 		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			d.log.Warn("DRILL: the helper of a pause cannot be ended", "error", err)
+			return
 		}
+		<-gone
 	}, nil
 }
 
