@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"raftmaster/transport/raftnet"
 )
 
@@ -265,4 +267,31 @@ func TestATargetOfATransferHasNoTrouble(t *testing.T) {
 	if _, err := l.node.TransferLeadership(ctx, ""); err != nil {
 		t.Error(err)
 	}
+}
+
+// What a node says of itself for another reason does not take its trouble back.
+func TestAnotherWordDoesNotEndTheTrouble(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	u := startUnwell(t)
+	full := syscall.ENOSPC
+	f := u.followers()[0]
+	u.fault[u.index(f)].Store(&full)
+	u.propose()
+	l := u.leader()
+	known := func() bool { return strings.Contains(l.node.troubleOf(raft.ServerID(f.node.NodeID())), full.Error()) }
+	eventually(t, "the leader knows", known)
+	for i := range 20 {
+		url := fmt.Sprint("http://127.0.0.1:", 1000+i)
+		f.node.SetURLs(url, "")
+		eventually(t, "the word is heard", func() bool {
+			p, ok := l.node.peers.byID(f.node.NodeID())
+			return ok && p.hello.WebURL == url
+		})
+		if !known() {
+			t.Fatalf("it is taken back by word %d", i)
+		}
+	}
+	u.fault[u.index(f)].Store(nil)
+	u.comesBack(t, f)
 }

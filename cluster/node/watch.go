@@ -267,8 +267,12 @@ func (n *Node) eachWatcher(m raftnet.WatchMessage, wanted func(nodeID string) bo
 	}
 }
 
+// broadcastInfo says what this node is now, the trouble of its disk included: a word without it would take it back.
 func (n *Node) broadcastInfo() {
-	n.eachWatcher(&raftnet.Info{Hello: n.hello(raftnet.KindWatch)}, nil)
+	n.disk.mu.Lock()
+	trouble := n.disk.trouble
+	n.disk.mu.Unlock()
+	n.tellTrouble(trouble)
 }
 
 // goodbye tells the watchers that this process stops on purpose.
