@@ -324,7 +324,9 @@ func TestACertificateThatIsNotGoodYetIsUsedLater(t *testing.T) {
 	var late atomic.Int64
 	g, log, events := running(t, cfg, func() time.Time { return time.Now().Add(time.Duration(late.Load())) })
 	ca.Write(dir, later)
-	eventually(t, "the alarm", func() bool { return len(g.Alarms()) == 1 && strings.Contains(g.Alarms()[0], "the clock of this machine") })
+	eventually(t, "the alarm", func() bool {
+		return len(g.Alarms()) == 1 && strings.Contains(g.Alarms()[0], "the clock of this machine")
+	})
 	if g.web.get().cert.Leaf.SerialNumber.Cmp(first.TLS.Leaf.SerialNumber) != 0 {
 		t.Error("it is in use before it is good")
 	}
