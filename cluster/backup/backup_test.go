@@ -225,6 +225,26 @@ func TestScheduleKeepsWhatItShould(t *testing.T) {
 	}
 }
 
+// TestScheduleAfterAClockThatWasAhead: files with times to come are the older ones all the same.
+func TestScheduleAfterAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	s := newSchedule(t, 2, 0)
+	for _, ahead := range []time.Duration{1e4 * time.Hour, 0, -1e4 * time.Hour} {
+		s.now = s.now.Add(ahead)
+		for range 2 {
+			s.change(t)
+			if _, err := s.Save(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got := fmt.Sprint(s.files(t))
+	index := s.m.View().Index()
+	if len(s.files(t)) != 2 || !strings.Contains(got, fmt.Sprintf("-%012d-", index)) || !strings.Contains(got, fmt.Sprintf("-%012d-", index-1)) {
+		t.Errorf("at index %d: %v", index, got)
+	}
+}
+
 // TestScheduleTouchesOnlyItsOwn: files of other nodes, of people, and unfinished ones of others stay; its own unfinished
 // ones go. The newest stays, however old.
 func TestScheduleTouchesOnlyItsOwn(t *testing.T) {

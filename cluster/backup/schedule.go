@@ -1,13 +1,15 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -143,7 +145,7 @@ func (s *Schedule) savedIndex() uint64 {
 	return s.saved
 }
 
-// fileName sorts by time, then by index.
+// fileName sorts by time for people; which file is newer is told by the index, see ownFiles.
 func fileName(at time.Time, index uint64, node string) string {
 	return fmt.Sprintf("raftmaster-%s-%012d-%s%s", at.UTC().Format(stampLayout), index, node, fileExtension)
 }
@@ -174,7 +176,8 @@ func freeBytes(dir string) (free, all uint64, err error) {
 	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), nil
 }
 
-// ownFiles lists this node's files, oldest first.
+// ownFiles lists this node's files, oldest first. That is the order of their indices: a clock that was ahead once must not
+// make every later file the oldest one, which goes.
 func (s *Schedule) ownFiles(node string) ([]string, error) {
 	entries, err := os.ReadDir(s.o.Dir)
 	if err != nil {
@@ -186,18 +189,30 @@ func (s *Schedule) ownFiles(node string) ([]string, error) {
 			out = append(out, e.Name())
 		}
 	}
-	sort.Strings(out)
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(indexOf(a), indexOf(b)), cmp.Compare(a, b)) })
 	return out, nil
 }
 
-// takenAt reads the time in a file's name.
+// takenAt reads the time in a file's name; false when it is no name of ours.
 func takenAt(name string) (time.Time, bool) {
 	parts := strings.Split(name, "-")
 	if len(parts) != 4 || parts[0] != "raftmaster" {
 		return time.Time{}, false
 	}
+	if _, err := strconv.ParseUint(parts[2], 10, 64); err != nil {
+		return time.Time{}, false
+	}
 	t, err := time.Parse(stampLayout, parts[1])
 	return t, err == nil
+}
+
+// indexOf reads the index in a name that takenAt takes.
+func indexOf(name string) uint64 {
+	index, err := strconv.ParseUint(strings.Split(name, "-")[2], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return index
 }
 
 // prune removes this node's files that are not to be kept.
