@@ -117,6 +117,7 @@ func TestR09_RecoverSingle(t *testing.T) {
 	}
 	check(t, c.ctl("recover", "--data-dir", dir, "--single"), exitRefused, "--yes", "--dry-run")
 	check(t, c.ctl("recover", "--data-dir", dir, "--single", "--dry-run"), exitOK, "1 worker, 1 active application, 1 unfinished driver", "did not answer", "nothing was changed")
+	check(t, c.ctl("recover", "--data-dir", dir, "--single", "--address", "spark://127.0.0.9:7", "--dry-run"), exitOK, "@127.0.0.9:7\n")
 	if list, err := filepath.Glob(dir + ".before-recover-*"); err != nil || len(list) != 0 {
 		t.Errorf("a dry run made %v, %v", list, err)
 	}

@@ -89,11 +89,7 @@ func needDataDir(dir string) error {
 // members reads --peers.
 func (f recoverFlags) members() ([]node.Member, error) {
 	if f.single {
-		if f.address == "" {
-			return nil, nil
-		}
-		_, err := oneAddress("--address", f.address)
-		return nil, err
+		return nil, nil
 	}
 	var out []node.Member
 	seen := map[string]bool{}
@@ -130,6 +126,11 @@ func (a *app) recover(ctx context.Context, f recoverFlags) error {
 	members, err := f.members()
 	if err != nil {
 		return err
+	}
+	if f.address != "" {
+		if f.address, err = oneAddress("--address", f.address); err != nil {
+			return err
+		}
 	}
 	o := node.RecoverOptions{DataDir: f.dataDir, Members: members, Address: f.address, DryRun: true, Force: f.force, Logger: hclog.NewNullLogger()}
 	if f.tls.On() {
