@@ -107,12 +107,15 @@ func (h *Handler) wrongToken(remote, given string, r *http.Request) {
 }
 
 // openPaths are answered to everybody, because probes and collectors of metrics ask them: they tell who leads and how
-// much there is, and nothing of what runs.
+// much there is, and nothing of what runs. Spark's metrics of applications carry their names, and are not among them.
 var openPaths = map[string]bool{"/healthz": true, "/readyz": true, "/leader": true, "/metrics": true}
+
+// openMetrics begins the paths of Spark's metrics that are open, too.
+const openMetrics = "/metrics/master/"
 
 // mayLook answers and tells false when reading needs a token and the request has none.
 func (h *Handler) mayLook(w http.ResponseWriter, r *http.Request) bool {
-	if h.tokens == nil || !h.tokens.ReadsNeedToken() || openPaths[r.URL.Path] || strings.HasPrefix(r.URL.Path, "/metrics/") ||
+	if h.tokens == nil || !h.tokens.ReadsNeedToken() || openPaths[r.URL.Path] || strings.HasPrefix(r.URL.Path, openMetrics) ||
 		credentialsOf(r).any() != nil {
 		return true
 	}

@@ -84,7 +84,8 @@ func TestReadsNeedATokenOnceAReadTokenIsConfigured(t *testing.T) {
 	for _, reads := range []bool{false, true} {
 		f.opts.Tokens = fakeTokens{of: twoTokens, reads: reads}
 		h := NewHandler(f.opts)
-		for _, path := range []string{"/", "/json/", "/environment/", "/v1/status", "/v1/events", "/v1/health", "/v1/nothing", "/nothing", "/log/"} {
+		for _, path := range []string{"/", "/json/", "/environment/", "/v1/status", "/v1/events", "/v1/health", "/v1/nothing", "/nothing", "/log/",
+			"/metrics/applications/json/", "/metrics/applications/prometheus/", "/metrics/applications/json"} {
 			open := call(h, http.MethodGet, path, "127.0.0.1:1", "", "")
 			if (open.Code == http.StatusUnauthorized) != reads {
 				t.Errorf("%s without a token, reads %v: %d", path, reads, open.Code)
@@ -98,7 +99,7 @@ func TestReadsNeedATokenOnceAReadTokenIsConfigured(t *testing.T) {
 				}
 			}
 		}
-		for _, path := range []string{"/healthz", "/readyz", "/leader", "/metrics", "/metrics/master/json/"} {
+		for _, path := range []string{"/healthz", "/readyz", "/leader", "/metrics", "/metrics/master/json/", "/metrics/master/prometheus/"} {
 			if w := call(h, http.MethodGet, path, "192.0.2.1:1", "", ""); w.Code != http.StatusOK {
 				t.Errorf("%s is for everybody: %d", path, w.Code)
 			}
