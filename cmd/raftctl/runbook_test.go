@@ -116,7 +116,7 @@ systemctl() {
   case $1 in
     start)
       (
-        set -a; . "$AT/etc/raftmaster/raftmaster.env"; set +a
+        set -a; . "$AT/etc/raftmaster/master.env"; set +a
         export SPARK_LOCAL_IP=$HOST
         exec raftmaster server --rest-port 0 < /dev/null >> "$AT/log" 2>&1
       ) &

@@ -169,6 +169,10 @@ func TestUnits(t *testing.T) {
 			"NoNewPrivileges": "yes", "OOMPolicy": "continue", "ExecStart": "/usr/bin/raftmaster worker"},
 	} {
 		got := settings(t, unit)
+		// What passes after an hour must find the master still being tried.
+		if !strings.Contains(read(t, unit), "\nStartLimitIntervalSec=0\n") {
+			t.Errorf("%s: systemd gives it up after a few failures", unit)
+		}
 		for key, value := range want {
 			if !slices.Equal(got[key], []string{value}) {
 				t.Errorf("%s: %s=%q, want %q", unit, key, got[key], value)
