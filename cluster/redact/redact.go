@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ const Mark = "REDACTED"
 const minLiteral = 6
 
 // secretName is what the names of secrets contain.
-const secretName = `secret|passw(?:or)?d|passphrase|token|credential|api[._-]?key|access[._-]?key|private[._-]?key|signature`
+const secretName = `secret|passw(?:or)?d|passphrase|token|credential|(?:api|access|account|private|shared|encryption)[._-]?key|signature`
 
 var (
 	named = regexp.MustCompile(`(?i)` + secretName)
@@ -32,17 +33,38 @@ var (
 // Redactor applies the rules, and hides literals wherever they are.
 type Redactor struct{ literals []string }
 
-// New makes a Redactor that hides these literals, too; those of fewer than six characters are left out.
+// New makes a Redactor that hides these literals, too, also as they are in JSON; those of fewer than six characters are left
+// out.
 func New(literals ...string) *Redactor {
 	r := &Redactor{}
 	for _, l := range literals {
-		if len(l) >= minLiteral && !slices.Contains(r.literals, l) {
-			r.literals = append(r.literals, l)
+		if len(l) < minLiteral {
+			continue
+		}
+		for _, form := range append(inJSON(l), l) {
+			if !slices.Contains(r.literals, form) {
+				r.literals = append(r.literals, form)
+			}
 		}
 	}
 	// A literal that contains another one goes first.
 	slices.SortFunc(r.literals, func(a, b string) int { return len(b) - len(a) })
 	return r
+}
+
+// inJSON gives the forms that a text has between the quotes of JSON: with and without what is only for pages.
+func inJSON(s string) []string {
+	var out []string
+	for _, forPages := range []bool{true, false} {
+		var b strings.Builder
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(forPages)
+		if enc.Encode(s) == nil { // a string always can be
+			text := strings.TrimSuffix(b.String(), "\n")
+			out = append(out, text[1:len(text)-1])
+		}
+	}
+	return out
 }
 
 // Secret tells whether a setting of this name has a value that is not shown. The name of a file is no secret.

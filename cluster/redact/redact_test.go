@@ -25,6 +25,8 @@ func TestSecretsAreHidden(t *testing.T) {
 		`see literal-secret-77 HERE`,
 		`AWS_SECRET_ACCESS_KEY=HUSH1234`,
 		`api_key = HUSH1234`,
+		`spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net=HUSH1234+/x==`,
+		`spark.io.encryption.key: HUSH1234`,
 		`[WARN] x: api-key="HUSH1234 and \"HUSH1234\" more"`,
 	} {
 		got := r.Text(text)
@@ -79,6 +81,25 @@ func TestValue(t *testing.T) {
 		if got := r.Value(c[0], c[1]); got != c[2] {
 			t.Errorf("%s=%s is shown as %s, want %s", c[0], c[1], got, c[2])
 		}
+	}
+}
+
+// A literal is hidden as JSON writes it, too.
+func TestLiteralsAreHiddenInJSON(t *testing.T) {
+	secret := "a\"b\\c<d>&e\tf"
+	for _, forPages := range []bool{false, true} {
+		var b strings.Builder
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(forPages)
+		if err := enc.Encode(map[string]string{"command": "run " + secret + " now"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := New(secret).Text(b.String()); got != `{"command":"run `+Mark+` now"}`+"\n" {
+			t.Errorf("%s became %s", b.String(), got)
+		}
+	}
+	if got := New(secret).Text("run " + secret); got != "run "+Mark {
+		t.Errorf("as it is: %s", got)
 	}
 }
 
