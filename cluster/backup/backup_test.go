@@ -225,24 +225,39 @@ func TestScheduleKeepsWhatItShould(t *testing.T) {
 	}
 }
 
-// TestScheduleAfterAClockThatWasAhead: files with times to come are the older ones all the same.
+// TestScheduleAfterAClockThatWasAhead: files with times to come are the older ones all the same, and so are those with higher
+// indices, of before a cold copy was put back.
 func TestScheduleAfterAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	s := newSchedule(t, 2, 0)
+	save := func() {
+		t.Helper()
+		if _, err := s.Save(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, ahead := range []time.Duration{1e4 * time.Hour, 0, -1e4 * time.Hour} {
 		s.now = s.now.Add(ahead)
 		for range 2 {
 			s.change(t)
-			if _, err := s.Save(); err != nil {
-				t.Fatal(err)
-			}
+			save()
 		}
 	}
-	got := fmt.Sprint(s.files(t))
-	index := s.m.View().Index()
-	if len(s.files(t)) != 2 || !strings.Contains(got, fmt.Sprintf("-%012d-", index)) || !strings.Contains(got, fmt.Sprintf("-%012d-", index-1)) {
-		t.Errorf("at index %d: %v", index, got)
+	last := func() {
+		t.Helper()
+		got, index := s.files(t), s.m.View().Index()
+		if len(got) != 2 || !strings.Contains(fmt.Sprint(got), fmt.Sprintf("-%012d-", index)) {
+			t.Errorf("at index %d: %v", index, got)
+		}
 	}
+	last()
+	s.m, s.now = machine(t), s.now.Add(-1e4*time.Hour)
+	s.Schedule = NewSchedule(s.o)
+	save()
+	last()
+	s.change(t)
+	save()
+	last()
 }
 
 // TestScheduleTouchesOnlyItsOwn: files of other nodes, of people, and unfinished ones of others stay; its own unfinished

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -60,7 +59,8 @@ type Schedule struct {
 	bytes   int64
 	failure string
 	fails   int
-	saved   uint64 // index in the newest file
+	saved   uint64   // index in the newest file
+	mine    []string // names of the files that this process has saved and that are there, oldest first
 }
 
 // NewSchedule prepares a schedule; Run carries it out.
@@ -134,6 +134,7 @@ func (s *Schedule) save(h Header, state fsm.Snapshot) error {
 	}
 	s.mu.Lock()
 	s.saved = index
+	s.mine = append(slices.DeleteFunc(s.mine, func(name string) bool { return name == filepath.Base(path) }), filepath.Base(path))
 	s.mu.Unlock()
 	s.o.Log.Info("saved a snapshot", "path", path, "index", index)
 	return s.prune(node)
@@ -145,7 +146,7 @@ func (s *Schedule) savedIndex() uint64 {
 	return s.saved
 }
 
-// fileName sorts by time for people; which file is newer is told by the index, see ownFiles.
+// fileName sorts by time, then by index.
 func fileName(at time.Time, index uint64, node string) string {
 	return fmt.Sprintf("raftmaster-%s-%012d-%s%s", at.UTC().Format(stampLayout), index, node, fileExtension)
 }
@@ -176,8 +177,8 @@ func freeBytes(dir string) (free, all uint64, err error) {
 	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), nil
 }
 
-// ownFiles lists this node's files, oldest first. That is the order of their indices: a clock that was ahead once must not
-// make every later file the oldest one, which goes.
+// ownFiles lists this node's files, oldest first: what this process has saved comes last, whatever the names say. A clock that
+// was ahead once, or an index that has gone back with a cold copy, must not make each new file the oldest one, which goes.
 func (s *Schedule) ownFiles(node string) ([]string, error) {
 	entries, err := os.ReadDir(s.o.Dir)
 	if err != nil {
@@ -189,30 +190,25 @@ func (s *Schedule) ownFiles(node string) ([]string, error) {
 			out = append(out, e.Name())
 		}
 	}
-	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(indexOf(a), indexOf(b)), cmp.Compare(a, b)) })
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(s.order(a), s.order(b)), cmp.Compare(a, b)) })
 	return out, nil
 }
 
-// takenAt reads the time in a file's name; false when it is no name of ours.
+// order is the place of a file among those that this process has saved, -1 when it is none of them.
+func (s *Schedule) order(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Index(s.mine, name)
+}
+
+// takenAt reads the time in a file's name.
 func takenAt(name string) (time.Time, bool) {
 	parts := strings.Split(name, "-")
 	if len(parts) != 4 || parts[0] != "raftmaster" {
 		return time.Time{}, false
 	}
-	if _, err := strconv.ParseUint(parts[2], 10, 64); err != nil {
-		return time.Time{}, false
-	}
 	t, err := time.Parse(stampLayout, parts[1])
 	return t, err == nil
-}
-
-// indexOf reads the index in a name that takenAt takes.
-func indexOf(name string) uint64 {
-	index, err := strconv.ParseUint(strings.Split(name, "-")[2], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return index
 }
 
 // prune removes this node's files that are not to be kept.
@@ -222,7 +218,7 @@ func (s *Schedule) prune(node string) error {
 		return err
 	}
 	var errs []error
-	kept, bytes := 0, int64(0)
+	kept, bytes, stays := 0, int64(0), make(map[string]bool)
 	for i, name := range files {
 		newest := i == len(files)-1
 		at, _ := takenAt(name)
@@ -235,10 +231,12 @@ func (s *Schedule) prune(node string) error {
 		if st, err := os.Stat(path); err == nil {
 			kept++
 			bytes += st.Size()
+			stays[name] = true
 		}
 	}
 	s.mu.Lock()
 	s.files, s.bytes = kept, bytes
+	s.mine = slices.DeleteFunc(s.mine, func(name string) bool { return !stays[name] })
 	s.mu.Unlock()
 	return errors.Join(errs...)
 }
