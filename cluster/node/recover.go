@@ -177,10 +177,10 @@ func refuseReachableLeader(ctx context.Context, o RecoverOptions, store *raftsto
 		}
 		seen[m.Address] = true
 		theirs, err := askOldMember(ctx, o, self, store, m.Address)
-		if raftnet.DisagreesOnTLS(err) && !o.Force {
+		if cannotTell(err) && !o.Force {
 			return fmt.Errorf("%w: a master runs at %s, and whether it knows a leader cannot be asked: %w; recover with the same files for TLS between masters as those masters have", ErrUnsafe, m.Address, err)
 		}
-		if err != nil {
+		if err != nil && !ofCluster(err, store.Identity().ClusterID) {
 			report.NotAnswer = append(report.NotAnswer, m.Address)
 			continue
 		}
@@ -188,7 +188,7 @@ func refuseReachableLeader(ctx context.Context, o RecoverOptions, store *raftsto
 		if theirs.LeaderID != "" && !o.Force {
 			return fmt.Errorf("%w: %s (node %s) knows a leader, %s: the cluster is alive; start this master instead", ErrUnsafe, m.Address, theirs.NodeID, theirs.LeaderID)
 		}
-		if slices.Contains(report.voters, theirs.NodeID) && !slices.Contains(there, theirs.NodeID) {
+		if err == nil && slices.Contains(report.voters, theirs.NodeID) && !slices.Contains(there, theirs.NodeID) {
 			there = append(there, theirs.NodeID)
 		}
 	}
@@ -201,6 +201,19 @@ func refuseReachableLeader(ctx context.Context, o RecoverOptions, store *raftsto
 			ErrUnsafe, strings.Join(report.Reachable, ", "), alive, len(report.voters))
 	}
 	return nil
+}
+
+// cannotTell: a master is there, and does not say whether it knows a leader, because one side could not prove what it is.
+func cannotTell(err error) bool {
+	var r *raftnet.RefusedError
+	return raftnet.DisagreesOnTLS(err) || errors.Is(err, raftnet.ErrNotProven) || errors.As(err, &r) && r.By.NodeID == ""
+}
+
+// ofCluster: a master of that cluster wants nothing of this node any more, which was removed, or whose data were copied. It
+// has answered all the same.
+func ofCluster(err error, cluster string) bool {
+	var r *raftnet.RefusedError
+	return errors.As(err, &r) && r.By.ClusterID == cluster
 }
 
 // askOldMember asks under an address that is none, but on the host that a certificate is for.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
@@ -71,4 +72,29 @@ func TestTheSurvivorRecoversAlone(t *testing.T) {
 	}
 	c.propose()
 	c.converge()
+}
+
+// A member that was removed is refused by those that go on: their answer counts, or it would be a second cluster of the same id.
+func TestARemovedMemberDoesNotRecoverBesideItsCluster(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	c := startAll(t, 3, nil)
+	c.propose()
+	c.converge()
+	removed := c.followers()[0]
+	id := removed.node.NodeID()
+	removed.kill()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := c.leader().node.RemovePeer(ctx, id, false); err != nil {
+		t.Fatal(err)
+	}
+	opts := RecoverOptions{DataDir: removed.dir, Logger: hclog.NewNullLogger(), DryRun: true}
+	if _, err := Recover(ctx, opts); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "knows a leader") {
+		t.Errorf("recovery beside the cluster that goes on: %v", err)
+	}
+	opts.Force = true
+	if _, err := Recover(ctx, opts); err != nil {
+		t.Errorf("by force: %v", err)
+	}
 }

@@ -329,4 +329,15 @@ func TestRecoveryAsksMastersThatUseTLS(t *testing.T) {
 	if _, err := Recover(context.Background(), opts); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "knows a leader") {
 		t.Errorf("with them: %v", err)
 	}
+	opts.TLS = proof(certtest.New(t, "other"), ca.Issue(nil, hostOf(last.addr)), last.addr)
+	if _, err := Recover(context.Background(), opts); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "cannot be asked") {
+		t.Errorf("with another authority: %v", err)
+	}
+	other := certtest.New(t, "another")
+	opts.TLS = &raftnet.Security{Address: last.addr, Material: func() (tls.Certificate, *x509.CertPool) {
+		return other.Issue(nil, hostOf(last.addr)).TLS, ca.Pool
+	}}
+	if _, err := Recover(context.Background(), opts); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "cannot be asked") {
+		t.Errorf("with a certificate that they do not accept: %v", err)
+	}
 }
