@@ -42,6 +42,12 @@ func (n *Node) RestoreSnapshot(ctx context.Context, state []byte, ofCluster stri
 		return none, err
 	}
 	id, chunks := "restore-"+raftstore.NewID(), 0
+	committed := false
+	defer func() {
+		if !committed && chunks > 0 {
+			n.unstage(id)
+		}
+	}()
 	for rest := state; len(rest) > 0; chunks++ {
 		size := min(len(rest), fsm.MaxStageBytes)
 		if _, err := n.applyNow(ctx, fsm.StageRestore{Meta: restoreMeta(id), RestoreID: id, Seq: chunks, Data: rest[:size]}); err != nil {
@@ -53,11 +59,27 @@ func (n *Node) RestoreSnapshot(ctx context.Context, state []byte, ofCluster stri
 	if err != nil {
 		return none, err
 	}
+	committed = true
 	outcome, ok := v.(fsm.RestoreOutcome)
 	if !ok {
 		return none, fmt.Errorf("a restore gave %T", v)
 	}
 	return outcome, nil
+}
+
+// unstageTimeout bounds unstage.
+const unstageTimeout = 5 * time.Second
+
+// unstage frees what a restore that is given up has staged, which every master holds in memory and in its snapshots: another
+// one begins, of a single byte. Behind a commit whose outcome is unknown it changes nothing; without leadership the next
+// leader drops all of it.
+func (n *Node) unstage(id string) {
+	ctx, cancel := context.WithTimeout(n.ctx, unstageTimeout)
+	defer cancel()
+	id += "-given-up"
+	if _, err := n.applyNow(ctx, fsm.StageRestore{Meta: restoreMeta(id), RestoreID: id, Data: []byte{0}}); err != nil {
+		n.log.Warn("what was staged for a restore stays until the next restore or leader", "error", err)
+	}
 }
 
 func restoreMeta(id string) fsm.Meta {
