@@ -10,15 +10,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // maxHistoryLine bounds one report in a history file.
 const maxHistoryLine = 16 << 20
 
+// errTooLong: a report that History could not read back.
+var errTooLong = errors.New("it is too long")
+
 // Append adds a report to a history file, one JSON object per line, and makes the file when it is missing. Several
-// drills may append at once. Only the owner can read it.
+// drills may append at once. Only the owner can read it. A report of very many rounds is kept without the timelines of
+// those that passed.
 func Append(path string, r *Report) error {
-	line, err := json.Marshal(r)
+	line, err := historyLine(r)
 	if err != nil {
 		return err
 	}
@@ -31,6 +36,25 @@ func Append(path string, r *Report) error {
 	}
 	_, err = f.Write(append(line, '\n'))
 	return errors.Join(err, f.Close())
+}
+
+func historyLine(r *Report) ([]byte, error) {
+	line, err := json.Marshal(r)
+	if err != nil || len(line) < maxHistoryLine {
+		return line, err
+	}
+	short := *r
+	short.Rounds = slices.Clone(r.Rounds)
+	for i := range short.Rounds {
+		if x := &short.Rounds[i]; x.Outcome == Passed {
+			x.Timeline = []Moment{}
+		}
+	}
+	line, err = json.Marshal(short)
+	if err == nil && len(line) >= maxHistoryLine {
+		err = fmt.Errorf("%w: %d bytes without timelines, at most %d are kept", errTooLong, len(line), maxHistoryLine)
+	}
+	return line, err
 }
 
 // History reads the last n reports of a history file, oldest first; n below 1 means all. broken counts lines that are no
