@@ -14,14 +14,21 @@ import (
 // notOurs is in a data directory that is a file system of its own.
 const notOurs = "lost+found"
 
-// backUp copies a data directory, whose lock the caller holds, to one beside it, durably; a copy that does not become whole
-// is removed. The directory may be named in any way: as ".", or by a symbolic link.
-func backUp(dir string, now time.Time) (string, error) {
+var errCopyInside = errors.New("the copy of a data directory cannot be in the data directory itself")
+
+// backUp copies a data directory, whose lock the caller holds, durably, into the directory parent, "" for the one that it is in;
+// a copy that does not become whole is removed. The directory may be named in any way: as ".", or by a symbolic link.
+func backUp(dir, parent string, now time.Time) (string, error) {
 	named, err := filepath.Abs(dir)
+	if err == nil && parent == "" {
+		parent = filepath.Dir(named)
+	} else if err == nil {
+		parent, err = filepath.Abs(parent)
+	}
 	if err != nil {
 		return "", fmt.Errorf("copy the data directory: %w", err)
 	}
-	to := named + ".before-recover-" + now.UTC().Format("20060102T150405")
+	to := filepath.Join(parent, filepath.Base(named)+".before-recover-"+now.UTC().Format("20060102T150405"))
 	if err := os.Mkdir(to, 0o700); err != nil { // never into one that is there
 		return "", fmt.Errorf("copy the data directory: %w", err)
 	}
@@ -41,6 +48,10 @@ func copyTree(from, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
+	copied, err := os.Stat(to)
+	if err != nil {
+		return err
+	}
 	return fs.WalkDir(root.FS(), ".", func(path string, e fs.DirEntry, err error) error {
 		target := filepath.Join(to, path)
 		switch {
@@ -49,6 +60,9 @@ func copyTree(from, to string) (err error) {
 		case err != nil:
 			return err
 		case e.IsDir():
+			if info, err := e.Info(); err != nil || os.SameFile(info, copied) {
+				return errors.Join(err, errCopyInside)
+			}
 			return os.MkdirAll(target, 0o700)
 		case e.Type().IsRegular():
 			return copyFile(root, path, target)

@@ -33,7 +33,7 @@ func TestTheCopyBeforeARecovery(t *testing.T) {
 	t.Chdir(dir)
 	now := time.Unix(1e9, 0)
 	for name, want := range map[string]string{".": dir, dir + "/": dir, link: link} {
-		to, err := backUp(name, now)
+		to, err := backUp(name, "", now)
 		if err != nil || to != want+".before-recover-20010909T014640" {
 			t.Fatalf("%s: %s, %v", name, to, err)
 		}
@@ -43,21 +43,30 @@ func TestTheCopyBeforeARecovery(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(to, "lost+found")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := backUp(name, now); !errors.Is(err, fs.ErrExist) {
+		if _, err := backUp(name, "", now); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("%s, a second time: %v", name, err)
 		}
 		if err := os.RemoveAll(to); err != nil {
 			t.Fatal(err)
 		}
 	}
+	other := t.TempDir()
+	if to, err := backUp(".", other, now); err != nil || to != filepath.Join(other, "data.before-recover-20010909T014640") {
+		t.Errorf("%s, %v", to, err)
+	}
+	if _, err := backUp(link, filepath.Join(dir, "snapshots"), now); !errors.Is(err, errCopyInside) {
+		t.Errorf("into itself: %v", err)
+	}
 	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "journal-0")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := backUp(dir, now); err == nil || !strings.Contains(err.Error(), "journal-0") {
+	if _, err := backUp(dir, "", now); err == nil || !strings.Contains(err.Error(), "journal-0") {
 		t.Errorf("with a link: %v", err)
 	}
-	if left, err := filepath.Glob(dir + ".*"); err != nil || len(left) != 0 {
-		t.Errorf("a part of a copy stayed: %v, %v", left, err)
+	for _, pattern := range []string{dir + ".*", dir + "/snapshots/*before*"} {
+		if left, err := filepath.Glob(pattern); err != nil || len(left) != 0 {
+			t.Errorf("a part of a copy stayed: %v, %v", left, err)
+		}
 	}
 }
 
@@ -106,7 +115,7 @@ func TestTheDirectoryStaysItsOwners(t *testing.T) {
 		t.Errorf("never part of a cluster: %v", err)
 	}
 	owned("recover", dir)
-	to, err := backUp(dir, time.Now())
+	to, err := backUp(dir, "", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,9 @@ type RecoverOptions struct {
 	Members []Member
 	// Address is this node's own, for a configuration of this node alone; "" keeps the one of the old configuration.
 	Address string
+	// BackupDir is where the copy of the data directory goes; "" is the directory that it is in, which is of no use when the
+	// data directory is a file system of its own, as in a container.
+	BackupDir string
 	// DryRun only reports what would be done.
 	DryRun bool
 	// TLS is how the masters of that cluster prove who they are; nil: they do not.
@@ -76,7 +79,7 @@ func Recover(ctx context.Context, o RecoverOptions) (report RecoverReport, err e
 	if err := refuseReachableLeader(ctx, o, store, &report); err != nil || o.DryRun {
 		return report, err
 	}
-	if report.Backup, err = backUp(o.DataDir, time.Now()); err != nil {
+	if report.Backup, err = backUp(o.DataDir, o.BackupDir, time.Now()); err != nil {
 		return report, err
 	}
 	var c raft.Configuration

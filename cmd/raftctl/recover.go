@@ -23,9 +23,9 @@ import (
 // recoverFlags are those of recover beside the ones of every change.
 type recoverFlags struct {
 	changeFlags
-	dataDir, peers, address, reason string
-	single, force                   bool
-	tls                             config.ClusterTLS
+	dataDir, peers, address, reason, backupDir string
+	single, force                              bool
+	tls                                        config.ClusterTLS
 }
 
 func (a *app) recoverCommand() *cobra.Command {
@@ -49,6 +49,7 @@ func (a *app) recoverCommand() *cobra.Command {
 	fs.BoolVar(&f.single, "single", false, "this master is the only voter from now on")
 	fs.StringVar(&f.address, "address", "", "with --single: its address from now on, HOST:PORT (default: the one that it had)")
 	fs.BoolVar(&f.force, "force", false, "do not ask the other members whether they know a leader; needs --reason. Two halves of one cluster may then go on apart")
+	fs.StringVar(&f.backupDir, "backup-dir", "", "where the copy of the data directory goes (default: beside it)")
 	fs.StringVar(&f.reason, "reason", "", "why --force is right: it is kept beside the copy of the directory")
 	fs.StringVar(&f.tls.Cert, "cluster-tls-cert", "", "certificate of this master, where masters use TLS between each other")
 	fs.StringVar(&f.tls.Key, "cluster-tls-key", "", "its key")
@@ -132,7 +133,7 @@ func (a *app) recover(ctx context.Context, f recoverFlags) error {
 			return err
 		}
 	}
-	o := node.RecoverOptions{DataDir: f.dataDir, Members: members, Address: f.address, DryRun: true, Force: f.force, Logger: hclog.NewNullLogger()}
+	o := node.RecoverOptions{DataDir: f.dataDir, Members: members, Address: f.address, BackupDir: f.backupDir, DryRun: true, Force: f.force, Logger: hclog.NewNullLogger()}
 	if f.tls.On() {
 		own, err := f.ownAddress(members)
 		if err != nil {
