@@ -199,7 +199,7 @@ func refuseReachableLeader(ctx context.Context, o RecoverOptions, store *raftsto
 	if slices.Contains(report.voters, report.NodeID) {
 		alive++
 	}
-	if len(there) > 0 && alive > len(report.voters)/2 && !o.Force {
+	if len(there) > 0 && alive > len(report.voters)/2 && !o.Force && !sameVoters(report) {
 		return fmt.Errorf("%w: %s answered, and with this master %d of %d voters are there, a majority: they elect a leader when this master is started; start it instead",
 			ErrUnsafe, strings.Join(report.Reachable, ", "), alive, len(report.voters))
 	}
@@ -217,6 +217,11 @@ func cannotTell(err error) bool {
 func ofCluster(err error, cluster string) bool {
 	var r *raftnet.RefusedError
 	return errors.As(err, &r) && r.By.ClusterID == cluster
+}
+
+// sameVoters: the voters only move to other addresses, so that no two majorities of them can be apart.
+func sameVoters(report *RecoverReport) bool {
+	return len(report.After) == len(report.voters) && !slices.ContainsFunc(report.After, func(m Member) bool { return !slices.Contains(report.voters, m.NodeID) })
 }
 
 // askOldMember asks under an address that is none, but on the host that a certificate is for.
