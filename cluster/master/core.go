@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"raftmaster/cluster/internal/timers"
 	"raftmaster/fsm"
 	"raftmaster/transport/sparkmsg"
 )
@@ -28,8 +29,7 @@ type Core struct {
 	term      uint64
 	electedAt time.Time
 
-	timers   timerHeap
-	timerSeq uint64
+	timers timers.Queue
 
 	workers                map[string]*workerSoft // by worker id
 	apps                   map[string]*appSoft    // by application id
@@ -115,7 +115,7 @@ func (c *Core) alive() bool { return c.leader && c.deps.Lease() }
 func (c *Core) forget() {
 	c.reachPace.drop()
 	c.releasePace.drop()
-	c.timers = nil
+	c.timers.Clear()
 	c.stopBeats()
 	c.workers = map[string]*workerSoft{}
 	c.apps = map[string]*appSoft{}

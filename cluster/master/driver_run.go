@@ -189,7 +189,7 @@ func (c *Core) keepException(id string, e *sparkmsg.Exception) {
 
 func (c *Core) forgetDriverLaunch(w *workerSoft, id string) {
 	if l := w.drivers[id]; l != nil {
-		l.overdue.stop()
+		l.overdue.Stop()
 		delete(w.drivers, id)
 	}
 }
@@ -240,7 +240,7 @@ func (c *Core) compareDrivers(w *workerSoft, list *workerList) (missing []string
 			delete(listed, d.ID)
 			news = news || !d.Delivered || d.KillRequested
 			if l != nil {
-				l.overdue.stop()
+				l.overdue.Stop()
 			}
 		case l == nil && !d.Delivered:
 			// its end has been reported, and is about to be booked

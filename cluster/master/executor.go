@@ -174,7 +174,7 @@ func (c *Core) launchSeen(workerID string, key fsm.ExecutorKey, state sparkmsg.E
 		c.forgetLaunch(workerID, key)
 	default:
 		if w := c.workers[workerID]; w != nil && w.launches[key] != nil {
-			w.launches[key].overdue.stop()
+			w.launches[key].overdue.Stop()
 			w.launches[key].seen = true
 		}
 	}
@@ -184,7 +184,7 @@ func (c *Core) launchSeen(workerID string, key fsm.ExecutorKey, state sparkmsg.E
 func (c *Core) forgetLaunch(workerID string, key fsm.ExecutorKey) {
 	if w := c.workers[workerID]; w != nil {
 		if l := w.launches[key]; l != nil {
-			l.overdue.stop()
+			l.overdue.Stop()
 			delete(w.launches, key)
 		}
 	}

@@ -90,9 +90,7 @@ func (c *Core) noticePause(now time.Time) {
 }
 
 func (c *Core) shiftClocks(by time.Duration) {
-	for _, t := range c.timers {
-		t.at = t.at.Add(by)
-	}
+	c.timers.Shift(by)
 	for _, w := range c.workers {
 		w.hear() // a beat that came since the pause is not older than now
 		now := c.now()

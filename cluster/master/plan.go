@@ -94,7 +94,7 @@ func (c *Core) proposePlan(name string, cmd fsm.Command, applied func(fsm.Result
 // wakePlan plans again at a moment before which something must not be placed: a driver that is relaunched, an
 // application in a crash loop. 0 means that nothing waits.
 func (c *Core) wakePlan(atMillis int64) {
-	c.plan.wake.stop()
+	c.plan.wake.Stop()
 	c.plan.wake = nil
 	if atMillis > 0 {
 		wait := time.UnixMilli(atMillis).Sub(c.now())

@@ -37,7 +37,7 @@ type awaited struct {
 // stop ends the waiting; a nil awaited is allowed.
 func (a *awaited) stop() {
 	if a != nil {
-		a.repeat.stop()
+		a.repeat.Stop()
 	}
 }
 
@@ -239,7 +239,7 @@ func (c *Core) reconcile(w *workerSoft, list *workerList) {
 		key := fsm.ExecutorKey{AppID: reported[i].AppID, ExecID: reported[i].ExecID}
 		listed[key] = true
 		if l := w.launches[key]; l != nil {
-			l.overdue.stop()
+			l.overdue.Stop()
 		}
 	}
 	var missing []fsm.ExecutorKey

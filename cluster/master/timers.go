@@ -1,73 +1,27 @@
 package master
 
 import (
-	"container/heap"
 	"time"
+
+	"raftmaster/cluster/internal/timers"
 )
 
 // timer is a function that runs once, at or after a moment. Timers of a Core belong to its term: a deposed leader
 // forgets them all.
-type timer struct {
-	at   time.Time
-	seq  uint64 // order of creation, so that equal moments run in a defined order
-	fn   func()
-	dead bool
-}
-
-type timerHeap []*timer
-
-func (h timerHeap) Len() int { return len(h) }
-func (h timerHeap) Less(i, j int) bool {
-	if h[i].at.Equal(h[j].at) {
-		return h[i].seq < h[j].seq
-	}
-	return h[i].at.Before(h[j].at)
-}
-func (h timerHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *timerHeap) Push(x any)   { *h = append(*h, x.(*timer)) }
-func (h *timerHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return last
-}
+type timer = timers.Timer
 
 // after runs fn on the Core's goroutine once d has passed, unless the leader is deposed before.
-func (c *Core) after(d time.Duration, fn func()) *timer {
-	c.timerSeq++
-	t := &timer{at: c.now().Add(d), seq: c.timerSeq, fn: fn}
-	heap.Push(&c.timers, t)
-	return t
-}
-
-// stop makes a timer do nothing; a nil timer is allowed.
-func (t *timer) stop() {
-	if t != nil {
-		t.dead, t.fn = true, nil
-	}
-}
+func (c *Core) after(d time.Duration, fn func()) *timer { return c.timers.Add(c.now().Add(d), fn) }
 
 // NextDeadline returns when Tick has something to do.
-func (c *Core) NextDeadline() (time.Time, bool) {
-	for len(c.timers) > 0 && c.timers[0].dead {
-		heap.Pop(&c.timers)
-	}
-	if len(c.timers) == 0 {
-		return time.Time{}, false
-	}
-	return c.timers[0].at, true
-}
+func (c *Core) NextDeadline() (time.Time, bool) { return c.timers.Next() }
 
 // Tick runs every timer that is due.
 func (c *Core) Tick() {
 	now := c.now()
 	c.noticePause(now)
-	for len(c.timers) > 0 && !c.timers[0].at.After(now) {
-		t := heap.Pop(&c.timers).(*timer)
-		if !t.dead {
-			t.fn()
-		}
+	for fn := c.timers.Due(now); fn != nil; fn = c.timers.Due(now) {
+		fn()
 	}
 	c.flush()
 }

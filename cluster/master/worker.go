@@ -222,10 +222,10 @@ func (c *Core) dropWorker(id string) {
 	w.await.stop()
 	w.beats.stop()
 	for _, l := range w.launches {
-		l.overdue.stop()
+		l.overdue.Stop()
 	}
 	for _, l := range w.drivers {
-		l.overdue.stop()
+		l.overdue.Stop()
 	}
 	delete(c.workers, id)
 }

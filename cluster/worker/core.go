@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"raftmaster/cluster/internal/timers"
 	"raftmaster/transport/sparkmsg"
 )
 
@@ -20,8 +21,7 @@ type Core struct {
 	deps Deps
 	log  logger
 
-	timers   timerHeap
-	timerSeq uint64
+	timers timers.Queue
 
 	link     link
 	retry    *timer // set while registration is under way: there is one loop at most (B-022)

@@ -22,7 +22,7 @@ func (c *Core) register() {
 	if c.stopping || c.exited {
 		return
 	}
-	c.patience.stop()
+	c.patience.Stop()
 	c.patience = nil
 	if c.retry != nil {
 		c.log.Info("Not spawning another attempt to register with the master, since there is an attempt scheduled already.")
@@ -206,9 +206,9 @@ func (c *Core) changeMaster(conn Conn, ref sparkmsg.EndpointRef, webURL string) 
 	if to, ok := conn.PeerAddress(); ok {
 		l.to = to // the connection is there already, under the name that was dialled
 	}
-	c.retry.stop()
+	c.retry.Stop()
 	c.retry = nil
-	c.patience.stop()
+	c.patience.Stop()
 	c.patience = nil
 	c.cautious = false
 	c.beat()

@@ -104,13 +104,7 @@ func TestNoSecondLoop_B022(t *testing.T) {
 		t.Errorf("%d questions, want one to each master", n)
 	}
 	b.pass(10 * time.Second)
-	timers := 0
-	for _, tm := range b.timers {
-		if !tm.dead {
-			timers++
-		}
-	}
-	if timers != 2 { // the heartbeat and the retry
+	if timers := b.timers.Len(); timers != 2 { // the heartbeat and the retry
 		t.Errorf("%d timers run, want 2", timers)
 	}
 	if b.attempts != 1 {

@@ -107,7 +107,7 @@ func (c *Core) reportDone(q *reportQueue) {
 func (c *Core) pauseReports() {
 	for _, q := range c.reports {
 		q.asked = 0
-		q.pause.stop()
+		q.pause.Stop()
 		q.pause = nil
 	}
 }

@@ -6,8 +6,8 @@ func (c *Core) Stop() {
 		return
 	}
 	c.stopping = true
-	c.retry.stop()
-	c.patience.stop()
+	c.retry.Stop()
+	c.patience.Stop()
 	for _, e := range c.sortedExecutors() {
 		e.process.Kill()
 	}
