@@ -162,12 +162,10 @@ func (r *logRing) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lines, r.bytes = append(r.lines, line), r.bytes+len(line)
-	drop := 0
-	for ; r.bytes > logRingBytes; drop++ {
-		r.bytes -= len(r.lines[drop])
-	}
-	if drop > 0 {
-		r.lines = append([]string(nil), r.lines[drop:]...)
+	for r.bytes > logRingBytes {
+		r.bytes -= len(r.lines[0])
+		// Only the head moves: append copies what is left once in many lines, not for each.
+		r.lines[0], r.lines = "", r.lines[1:]
 	}
 	return len(p), nil
 }
