@@ -177,7 +177,7 @@ func TestTimeLimit(t *testing.T) {
 // TestLeftoversAreSeen: an executor that a worker still shows is named.
 func TestLeftoversAreSeen(t *testing.T) {
 	if testing.Short() {
-		t.Skip("looks for leftovers until patience is over")
+		t.Skip("LEFT OUT under -short: this test looks for leftovers until patience is over")
 	}
 	w := alive("a:1", "4.3.0")
 	w.left = true

@@ -101,7 +101,7 @@ func fixtureRound(round int, cluster string) []fsm.Command {
 // TestMakeFixture writes a fixture, when it is asked for. The files that are there already are what they are for ever.
 func TestMakeFixture(t *testing.T) {
 	if *makeFixture == "" {
-		t.Skip("no -make-fixture")
+		t.Skip("LEFT OUT without -make-fixture: this writes a fixture")
 	}
 	c := startAll(t, 1, func(cfg *Config) { smallSnapshots(cfg); cfg.TrailingLogs = 10 })
 	m := c.leader()

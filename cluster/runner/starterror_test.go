@@ -160,7 +160,7 @@ func TestWorkDirectoryWithoutRightsOrPlace(t *testing.T) {
 // TestWorkDirectoryOfAnother runs on a thread with another user's rights.
 func TestWorkDirectoryOfAnother(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can take another user's rights")
+		t.Skip("LEFT OUT without root: only root can take another user's rights")
 	}
 	dir := t.TempDir()
 	result := make(chan error, 2)
@@ -184,7 +184,7 @@ func tmpfs(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		t.Skip("cannot mount a file system here: ", err)
+		t.Skip("LEFT OUT without the right to mount: cannot mount a file system here: ", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {

@@ -34,7 +34,7 @@ const launcherTestdata = "../launcher/testdata"
 // Spark's own CommandUtils.
 func TestLauncherAgainstSparksBuilder(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs real Spark")
+		t.Skip("LEFT OUT under -short: this test needs real Spark")
 	}
 	for _, release := range releases() {
 		t.Run(release, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestLauncherAgainstSparksBuilder(t *testing.T) {
 // TestEnvironmentOfSparkClass: the environment that processes get is the one that a JVM started by spark-class has.
 func TestEnvironmentOfSparkClass(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs real Spark")
+		t.Skip("LEFT OUT under -short: this test needs real Spark")
 	}
 	for _, release := range releases() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

@@ -35,7 +35,7 @@ type quorum struct {
 func startQuorum(t *testing.T) *quorum {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("starts three masters")
+		t.Skip("LEFT OUT under -short: this test starts three masters")
 	}
 	q := &quorum{t: t, up: map[string]*server.Server{}}
 	pid := os.Getpid()

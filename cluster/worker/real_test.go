@@ -110,7 +110,7 @@ func TestExecutorsThatCannotStart(t *testing.T) {
 // An executor that ignores SIGTERM is ended all the same, with all that it has started.
 func TestStubbornExecutor(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes the ten seconds of the kill escalation")
+		t.Skip("LEFT OUT under -short: this test takes the ten seconds of the kill escalation")
 	}
 	m := startMasters(t, 1)
 	w := startWorker(t, settings(t, m.addresses(), 1), fakeJava(t, `trap '' TERM; while :; do sleep 1; done`), nil)
@@ -133,7 +133,7 @@ func TestStubbornExecutor(t *testing.T) {
 // Twenty leaders are killed: no executor is lost, none is started twice, and each leader knows them all.
 func TestTwentyLeadersKilled(t *testing.T) {
 	if testing.Short() {
-		t.Skip("twenty elections")
+		t.Skip("LEFT OUT under -short: this test takes twenty elections")
 	}
 	m := startMasters(t, 3)
 	w := startWorker(t, settings(t, m.addresses(), 8), fakeJava(t, "exec sleep 600"), nil)

@@ -124,7 +124,7 @@ func startWithSecrets(t *testing.T, tokens string) *realMasters {
 // TestDebugOfRealMasters collects from three masters, and then from one that is left without a leader.
 func TestDebugOfRealMasters(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts three masters")
+		t.Skip("LEFT OUT under -short: this test starts three masters")
 	}
 	t.Setenv("SPARK_LOCAL_PASSWORD", plant+"env")
 	tokens := filepath.Join(t.TempDir(), "tokens")

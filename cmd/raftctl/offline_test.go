@@ -97,7 +97,7 @@ func (c *realMasters) runs(a *sparkpeer.App, want int) []int {
 // on with the same executors, and two empty masters make three voters again.
 func TestR09_RecoverSingle(t *testing.T) {
 	if testing.Short() {
-		t.Skip("three whole masters")
+		t.Skip("LEFT OUT under -short: this test takes three whole masters")
 	}
 	c := startMasters(t, 3)
 	workerID := c.worker()
@@ -154,7 +154,7 @@ func TestR09_RecoverSingle(t *testing.T) {
 // TestR08b_RecoverPeers: all masters come back at other addresses.
 func TestR08b_RecoverPeers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("three whole masters")
+		t.Skip("LEFT OUT under -short: this test takes three whole masters")
 	}
 	c := startMasters(t, 3)
 	worker := c.worker()
@@ -190,7 +190,7 @@ func TestR08b_RecoverPeers(t *testing.T) {
 // TestSnapshotsOverTheCommandLine: save, inspect, restore, with every refusal.
 func TestSnapshotsOverTheCommandLine(t *testing.T) {
 	if testing.Short() {
-		t.Skip("three whole masters")
+		t.Skip("LEFT OUT under -short: this test takes three whole masters")
 	}
 	c := startMasters(t, 3)
 	c.worker()
@@ -272,7 +272,7 @@ func TestOfflineUsage(t *testing.T) {
 // name the file and say what to do; none of them changes anything.
 func TestDamageIsNamedWithTheWayOut(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a whole master")
+		t.Skip("LEFT OUT under -short: this test takes a whole master")
 	}
 	c := startMasters(t, 1)
 	c.worker()

@@ -152,7 +152,7 @@ func (c *realMasters) workers(i int) (webui.WorkersAnswer, error) {
 // its old id, add its new one. Three voters, the state on the new one, and it can carry the cluster.
 func TestAMasterThatLostItsDataIsReplaced(t *testing.T) {
 	if testing.Short() {
-		t.Skip("three whole masters")
+		t.Skip("LEFT OUT under -short: this test takes three whole masters")
 	}
 	c := startMasters(t, 3)
 	worker := c.worker()
@@ -233,7 +233,7 @@ func (c *realMasters) worker() string {
 // first, and is promoted.
 func TestPeerChangesCanBeUndone(t *testing.T) {
 	if testing.Short() {
-		t.Skip("three whole masters")
+		t.Skip("LEFT OUT under -short: this test takes three whole masters")
 	}
 	c := startMasters(t, 3)
 	leader, err := c.leader()
@@ -264,7 +264,7 @@ func TestPeerChangesCanBeUndone(t *testing.T) {
 // others take the longer list over one by one.
 func TestTheClusterGrows(t *testing.T) {
 	if testing.Short() {
-		t.Skip("four whole masters")
+		t.Skip("LEFT OUT under -short: this test takes four whole masters")
 	}
 	c := startMasters(t, 3)
 	list := append(slices.Clone(c.cfgs[0].Cluster), c.place())

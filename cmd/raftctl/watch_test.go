@@ -204,7 +204,7 @@ func TestFeed(t *testing.T) {
 // process comes once and in order, the new leader's with the reason, and those of a master that is started again.
 func TestEventsFollowOverLeaderChange(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts three masters")
+		t.Skip("LEFT OUT under -short: this test starts three masters")
 	}
 	c := startMasters(t, 3)
 	leader, err := c.leader()

@@ -101,7 +101,7 @@ func output(t *testing.T, name string, args ...string) string {
 func slow(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("builds binaries")
+		t.Skip("LEFT OUT under -short: this test builds binaries")
 	}
 	if runtime.GOOS != "linux" {
 		t.Skip("NOT CHECKED: packages are made on Linux")

@@ -29,10 +29,13 @@ func (c capture) message() string {
 	return part[3]
 }
 
-func captures(t testing.TB) []capture {
+func captures(t testing.TB) []capture { return readCaptures(t, "spark-", 250) }
+
+// readCaptures reads the recordings of both releases, of which there must be at least so many.
+func readCaptures(t testing.TB, prefix string, atLeast int) []capture {
 	t.Helper()
 	var out []capture
-	for dir, fam := range map[string]Family{"spark-3.5.9": FamilyB, "spark-4.3.0": FamilyE} {
+	for dir, fam := range map[string]Family{prefix + "3.5.9": FamilyB, prefix + "4.3.0": FamilyE} {
 		files, err := filepath.Glob(filepath.Join("testdata", dir, "*.bin"))
 		if err != nil {
 			t.Fatal(err)
@@ -57,15 +60,17 @@ func captures(t testing.TB) []capture {
 			out = append(out, c)
 		}
 	}
-	if len(out) < 250 {
+	if len(out) < atLeast {
 		t.Fatalf("only %d recordings found", len(out))
 	}
 	return out
 }
 
-func find(t testing.TB, file string, fam Family) capture {
+func find(t testing.TB, file string, fam Family) capture { return findIn(t, captures(t), file, fam) }
+
+func findIn(t testing.TB, all []capture, file string, fam Family) capture {
 	t.Helper()
-	for _, c := range captures(t) {
+	for _, c := range all {
 		if c.file == file && c.family == fam {
 			return c
 		}

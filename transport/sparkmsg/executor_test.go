@@ -3,60 +3,18 @@ package sparkmsg
 import (
 	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"raftmaster/transport/frame"
 	"raftmaster/transport/javaser"
 )
 
 // executorCaptures are frames recorded between real executors and real drivers.
-func executorCaptures(t testing.TB) []capture {
-	t.Helper()
-	var out []capture
-	for dir, fam := range map[string]Family{"executor-3.5.9": FamilyB, "executor-4.3.0": FamilyE} {
-		files, err := filepath.Glob(filepath.Join("testdata", dir, "*.bin"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f, err := frame.NewReader(bytes.NewReader(raw)).Next()
-			if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			c := capture{file: strings.TrimSuffix(filepath.Base(file), ".bin"), family: fam, frame: f, stream: f.Body}
-			if f.Type != frame.RPCResponse {
-				req, err := frame.ParseRequest(f.Body)
-				if err != nil {
-					t.Fatalf("%s: %v", file, err)
-				}
-				c.stream = req.Content
-			}
-			out = append(out, c)
-		}
-	}
-	if len(out) < 36 {
-		t.Fatalf("only %d recordings found", len(out))
-	}
-	return out
-}
+func executorCaptures(t testing.TB) []capture { return readCaptures(t, "executor-", 36) }
 
 func findExecutor(t testing.TB, file string, fam Family) capture {
-	t.Helper()
-	for _, c := range executorCaptures(t) {
-		if c.file == file && c.family == fam {
-			return c
-		}
-	}
-	t.Fatalf("no recording %s of family %s", file, fam)
-	return capture{}
+	return findIn(t, executorCaptures(t), file, fam)
 }
 
 // Byte for byte, in both directions, but for what cannot be written: thread dumps, heartbeats of running tasks, and the
